@@ -1,0 +1,210 @@
+"""The frontier drafter as a system under test: ``cuda_eager``, ``cuda_tape`` (CPU) and ``cuda_graph`` (GPU).
+
+One round is the books' window, then every depth on views of the same buffers. A captured system runs one graph per
+bucket; EXTEND rounds run eagerly, their lengths being host values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from frontier_oracle.cuda_impl.books import Books
+from frontier_oracle.cuda_impl.buffers import Buffers
+from frontier_oracle.cuda_impl.errors import CaptureRefused, ReplayError
+from frontier_oracle.cuda_impl.extend_plan import plan_extend
+from frontier_oracle.cuda_impl.graph import Capture, CudaGraph
+from frontier_oracle.cuda_impl.launch import kernels_run_on
+from frontier_oracle.cuda_impl.tape import Tape
+from frontier_oracle.cuda_impl.tensor_books import TensorBooks
+from frontier_oracle.oracle.contract import (
+    DecodeBatch,
+    DraftConfig,
+    DraftModel,
+    ExtendBatch,
+    ForwardInputs,
+    StashView,
+)
+from frontier_oracle.oracle.errors import HiddenSemanticUnsupported, UsageError
+
+
+class FrontierDrafter:
+    """contract.StashSystem. ``capture`` makes a graph or tape per bucket; None runs every round eagerly.
+
+    Raises HiddenSemanticUnsupported for shifted heads, whose entries a k-row window cannot keep exact (S1, S4).
+    """
+
+    capabilities: ClassVar[frozenset[str]] = frozenset(
+        {"extend", "adopt", "padding", "stash", "load_stash", "device_only"}
+    )
+    prefix_policy: ClassVar[str] = "successor"
+
+    def __init__(
+        self, config: DraftConfig, model: DraftModel, books: Books, capture: Callable[[], Capture] | None = None
+    ) -> None:
+        if config.spec.hidden == "shifted":
+            raise HiddenSemanticUnsupported("shifted heads: a frontier window keeps chain and target heads exact only")
+        self.config, self.model, self.books = config, model, books
+        self.buffers = Buffers(config)
+        self._new_capture = capture
+        self._captured: dict[int, tuple[Capture, dict[str, int]]] = {}
+
+    def decode(self, batch: DecodeBatch) -> Tensor:
+        """contract.System.decode: padded to a bucket, captured at the bucket's first use."""
+        with self._range("decode"):
+            bucket = self.buffers.bucket(batch.req_pool_indices.shape[0])
+            if self._new_capture and bucket not in self._captured:
+                self._captured[bucket] = self._capture(self._new_capture(), bucket)
+            self.buffers.fill(batch)
+            if self._new_capture:
+                self._replay(bucket)
+            else:
+                self._round(bucket)
+            return self.buffers.result(batch.req_pool_indices.shape[0]).clone()
+
+    def update_draft_forward_metadata(self, bs: int) -> None:
+        """The backend hook (S9): ids, positions, locations and seq_lens of all depths, absolute from the frontier."""
+        with self._range("update_draft_forward_metadata"):
+            self.books.decode(self.buffers, bs)
+
+    def _round(self, bs: int) -> None:
+        """What is captured: the window, then each depth and its draft."""
+        self.update_draft_forward_metadata(bs)
+        b, k = self.buffers, self.config.spec.k
+        window, inputs = b.window(bs), b.batch(bs)
+        hidden = window.hidden
+        for depth in range(self.config.spec.steps):
+            with self._range(f"forward depth {depth}"):
+                outputs, drafts = self.model.forward(
+                    ForwardInputs(
+                        depth=depth,
+                        input_ids=window.ids[:, depth : depth + k].reshape(-1),
+                        positions=window.positions,
+                        hidden=hidden,
+                        out_cache_loc=window.locs,
+                        query_start_loc=b.query_start_loc[: bs + 1],
+                        seq_lens=window.frontier,
+                        page_table=inputs.page_table,
+                        conv_slots=inputs.req_pool_indices,
+                        sample_rows=b.sample_rows[:bs],
+                    )
+                )
+            window.ids[:, k + depth].copy_(drafts)
+            hidden = outputs if self.config.spec.hidden == "chain" else window.hidden
+
+    def _capture(self, capture: Capture, bucket: int) -> tuple[Capture, dict[str, int]]:
+        """Warm up and capture on padding alone: neither changes a live slot (S20)."""
+        self.buffers.scrub(0, bucket)
+        self._round(bucket)
+        capture.capture(lambda: self._round(bucket))
+        return capture, self._addresses()
+
+    def _replay(self, bucket: int) -> None:
+        capture, addresses = self._captured[bucket]
+        moved = sorted(name for name, now in self._addresses().items() if addresses.get(name) != now)
+        if moved:
+            raise ReplayError(f"buffers moved since the round was captured: {', '.join(moved)} (S24)")
+        capture.replay()
+
+    def _addresses(self) -> dict[str, int]:
+        return {name: t.data_ptr() for name, t in (self.buffers.tensors() | self.books.tensors()).items()}
+
+    def extend(self, batch: ExtendBatch) -> Tensor:
+        """contract.System.extend: ragged rows, all depths, each draft where the next depth reads it (S12, S13)."""
+        with self._range("extend"):
+            steps, bs = self.config.spec.steps, len(batch.extend_lens)
+            plan = plan_extend(batch, self.config)
+            rows = self.books.extend_rows(batch, plan)
+            result = torch.zeros(bs, steps + 1, dtype=torch.int32, device=self.config.device)
+            result[:, 0].copy_(batch.sampled_ids)
+            drafts = torch.zeros(bs, steps, dtype=torch.int32, device=self.config.device)
+            hidden = rows.hidden
+            for depth in range(steps):
+                outputs, sampled = self.model.forward(
+                    ForwardInputs(
+                        depth=depth,
+                        input_ids=self.books.extend_ids(batch, plan, depth, drafts),
+                        positions=rows.positions,
+                        hidden=hidden,
+                        out_cache_loc=rows.locs,
+                        query_start_loc=plan.query_start_loc,
+                        seq_lens=batch.seq_lens,
+                        page_table=batch.page_table,
+                        conv_slots=batch.req_pool_indices,
+                        sample_rows=plan.sample_rows,
+                    )
+                )
+                drafts[:, depth].copy_(sampled)
+                hidden = outputs if self.config.spec.hidden == "chain" else rows.hidden
+            self.books.extend_stash(batch, plan)
+            result[:, 1:].copy_(drafts)
+            return result
+
+    def adopt(self, slot: int, pages: Sequence[int], length: int) -> None:
+        """contract.System.adopt: the stash starts empty, so no window writes below the hit (S21)."""
+        self.books.reset(slot)
+        if length > 0:
+            self.model.load_conv_state(slot, pages[-1], length)
+
+    def release(self, slot: int) -> None:
+        """contract.System.release."""
+        self.books.reset(slot)
+
+    def stash(self) -> StashView:
+        """contract.StashSystem.stash."""
+        return self.books.stash()
+
+    def load_stash(self, slots: Tensor, tokens: Tensor, hidden: Tensor, valid_lens: Tensor) -> None:
+        """contract.StashSystem.load_stash."""
+        self.books.load_stash(slots, tokens, hidden, valid_lens)
+
+    @contextmanager
+    def _range(self, name: str) -> Iterator[None]:
+        if self.buffers.ids.is_cuda:
+            with torch.cuda.nvtx.range(name):
+                yield
+        else:
+            yield
+
+
+def make_books(config: DraftConfig) -> Books:
+    """Triton kernels where they run (a GPU, or Triton's interpreter); on a bare CPU the plain tensor operations."""
+    if kernels_run_on(config.device):
+        from frontier_oracle.cuda_impl.triton_books import TritonBooks
+
+        return TritonBooks(config)
+    return TensorBooks(config)
+
+
+def cuda_eager(config: DraftConfig, model: DraftModel) -> FrontierDrafter:
+    """Every round launched operation by operation."""
+    return FrontierDrafter(config, model, make_books(config))
+
+
+def cuda_tape(config: DraftConfig, model: DraftModel) -> FrontierDrafter:
+    """Rounds recorded once per bucket and replayed on a CPU."""
+    if torch.device(config.device).type != "cpu":
+        raise CaptureRefused("cuda_tape records on a CPU: on a GPU use cuda_graph")
+    return FrontierDrafter(config, model, make_books(config), Tape)
+
+
+def cuda_graph(config: DraftConfig, model: DraftModel) -> FrontierDrafter:
+    """Rounds captured as one CUDA graph per bucket."""
+    if torch.device(config.device).type != "cuda":
+        raise CaptureRefused(f"cuda_graph needs a CUDA device, the configuration says {config.device}: use cuda_tape")
+    pool = torch.cuda.graph_pool_handle()
+    return FrontierDrafter(config, model, make_books(config), lambda: CudaGraph(pool))
+
+
+SYSTEMS = {"cuda_eager": cuda_eager, "cuda_tape": cuda_tape, "cuda_graph": cuda_graph}
+
+
+def make(config: DraftConfig, model: DraftModel, name: str = "cuda_eager") -> FrontierDrafter:
+    """A system by name. Raises UsageError for an unknown one."""
+    if name not in SYSTEMS:
+        raise UsageError(f"cuda_impl has no system {name!r}: choose one of {', '.join(sorted(SYSTEMS))}")
+    return SYSTEMS[name](config, model)

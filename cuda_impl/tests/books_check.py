@@ -1,0 +1,111 @@
+"""Random EXTEND and DECODE rounds of a Books implementation against the loops. Also run as a program, in Triton's
+interpreter (TRITON_INTERPRET must be set before triton is imported) or on a GPU:
+``books_check.py K STEPS ROUNDS DEVICE HIDDEN_SIZE``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+
+from frontier_oracle.cuda_impl.books import Books
+from frontier_oracle.cuda_impl.buffers import Buffers
+from frontier_oracle.cuda_impl.extend_plan import plan_extend
+from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig
+
+sys.path.insert(0, str(Path(__file__).parent))
+from slow_loops import Feeder, SlowBooks, rounds_config  # noqa: E402
+
+
+def check_decode(books: Books, slow: SlowBooks, buffers: Buffers, batch: DecodeBatch) -> None:
+    """One decode round: ids, positions, hiddens, locations, frontier, column 0 and the stash after it."""
+    bs, k = batch.seq_lens.shape[0], buffers.config.spec.k
+    bucket = buffers.fill(batch)
+    books.decode(buffers, bucket)
+    window = buffers.window(bucket)
+    got = {name: getattr(window, name).tolist() for name in ("ids", "positions", "hidden", "frontier")}
+    locs = [loc.tolist() for loc in window.locs]
+    zero = {"id": 0, "position": 0, "hidden": [0.0] * buffers.config.hidden_size, "locs": [0] * len(locs)}
+    expected = slow.decode(batch) + [[zero] * k] * (bucket - bs)
+    for r, rows in enumerate(expected):
+        for j, row in enumerate(rows):
+            n = r * k + j
+            assert got["ids"][r][j] == row["id"], (r, j)
+            assert got["positions"][n] == row["position"], (r, j)
+            assert got["hidden"][n] == row["hidden"], (r, j)
+            assert [loc[n] for loc in locs] == row["locs"], (r, j)
+        live = r < bs and int(batch.req_pool_indices[r])
+        assert got["frontier"][r] == (int(batch.seq_lens[r] + batch.accept_lengths[r]) if live else 1)
+        if live:
+            assert got["ids"][r][k - 1] == int(batch.verify_ids[r, batch.accept_lengths[r] - 1])
+
+
+def check_extend(books: Books, slow: SlowBooks, feeder: Feeder, config: DraftConfig, **shape: list) -> None:
+    """One EXTEND round: every depth's ids, positions, hiddens and locations."""
+    batch = feeder.extend(**shape)
+    drafts = feeder.ints(1, 1 << 20, len(batch.extend_lens), config.spec.steps)
+    plan = plan_extend(batch, config)
+    rows = books.extend_rows(batch, plan)
+    ids = [books.extend_ids(batch, plan, d, drafts).tolist() for d in range(config.spec.steps)]
+    books.extend_stash(batch, plan)
+    flat = [row for request in slow.extend(batch, drafts.tolist()) for row in request]
+    assert len(flat) == plan.rows
+    assert rows.positions.tolist() == [row["position"] for row in flat]
+    assert rows.hidden.tolist() == [row["hidden"] for row in flat]
+    for g, loc in enumerate(rows.locs):
+        assert loc.tolist() == [row["locs"][g] for row in flat]
+    for d in range(config.spec.steps):
+        assert ids[d] == [row["ids"][d] for row in flat], d
+
+
+def check_stash(books: Books, slow: SlowBooks, feeder: Feeder) -> None:
+    """Valid entries equal the loops' and their count is theirs."""
+    view, k = books.stash(), feeder.config.spec.k
+    for slot, rows in slow.stash.items():
+        frontier = feeder.frontier[slot]
+        assert int(view.valid_lens[slot]) == len(rows), slot
+        for p, (token, hidden) in rows.items():
+            i = p - frontier + k - 1
+            assert int(view.tokens[slot, i]) == token and view.hidden[slot, i].tolist() == hidden
+
+
+def run(make_books, k: int, steps: int, rounds: int, device: str = "cpu", hidden_size: int = 8, seed: int = 0) -> None:
+    """A life of five slots: chunked prompts of every shortness, decodes with padding, release and reuse, a hit."""
+    config = rounds_config(k, steps, hidden_size, device)
+    books, slow, feeder, buffers = make_books(config), SlowBooks(config), Feeder(config, seed), Buffers(config)
+    for i in range(rounds):
+        first = 1 + i % 5
+        slots = [first, 1 + (i + 1) % 5, 1 + (i + 2) % 5]
+        for s in slots:  # released, then taken over by another request, sometimes behind a prefix hit
+            books.reset(s)
+            slow.stash[s] = {}
+            feeder.frontier[s] = 8 * ((i + s) % 2)
+        n = [1 + (i + s) % (k + 2) for s in slots]
+        check_extend(
+            books, slow, feeder, config, slots=slots, lens=n, final=[False] * 3, left=[1, 2, config.spec.steps]
+        )
+        check_extend(
+            books, slow, feeder, config, slots=slots[::-1], lens=[1, 1 + i % k, k], final=[True] * 3, left=[0] * 3
+        )
+        check_stash(books, slow, feeder)
+        for padded in (1, 0):
+            check_decode(books, slow, buffers, feeder.decode(slots, padded))
+            check_stash(books, slow, feeder)
+        check_decode(books, slow, buffers, feeder.decode(slots[:1]))
+    view = books.stash()
+    moved = make_books(config)
+    everything = torch.arange(1, config.num_slots, device=device)
+    moved.load_stash(everything, view.tokens[1:], view.hidden[1:], view.valid_lens[1:])
+    batch = feeder.decode([1, 2, 3])
+    check_decode(moved, slow, buffers, batch)
+    check_stash(moved, slow, feeder)
+
+
+if __name__ == "__main__":
+    from frontier_oracle.cuda_impl.triton_books import TritonBooks
+
+    k_, steps_, rounds_ = (int(value) for value in sys.argv[1:4])
+    run(TritonBooks, k_, steps_, rounds_, device=sys.argv[4], hidden_size=int(sys.argv[5]))
+    print("equal")

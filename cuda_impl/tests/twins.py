@@ -1,0 +1,45 @@
+"""Replay equals eager, bit for bit (S23): two drafters of one configuration get the same rounds, one of them captured."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+from frontier_oracle.cuda_impl.system import FrontierDrafter, make
+from frontier_oracle.oracle.contract import DraftConfig
+from frontier_oracle.property_tests.probe import DigestProbe
+
+sys.path.insert(0, str(Path(__file__).parent))
+from gpu_bridge import state_of  # noqa: E402
+from slow_loops import Feeder  # noqa: E402
+
+
+def books_of(drafter: FrontierDrafter, bucket: int) -> list[torch.Tensor]:
+    """Everything a round leaves behind: the window's books, the drafts, the stash."""
+    window, view = drafter.buffers.window(bucket), drafter.stash()
+    assert view.valid_lens is not None
+    return [window.ids, window.positions, window.hidden, *window.locs, window.frontier, view.tokens, view.hidden, view.valid_lens]
+
+
+def check_twins(config: DraftConfig, captured: str, rounds: int, seed: int = 0) -> int:
+    """Batches that grow and shrink, with every amount of padding. Returns the request-rounds compared."""
+    probes = DigestProbe(config), DigestProbe(config)
+    eager, replayed = make(config, probes[0], "cuda_eager"), make(config, probes[1], captured)
+    feeder, checked = Feeder(config, seed), 0
+    everyone = list(range(1, config.max_batch + 1))
+    batch = feeder.extend(everyone, [1 + s % 5 for s in everyone], [True] * len(everyone), [0] * len(everyone))
+    assert torch.equal(eager.extend(batch), replayed.extend(batch))
+    for i in range(rounds):
+        bs = 1 + (i * 5) % config.max_batch
+        slots = everyone[i % config.max_batch :] + everyone[: i % config.max_batch]
+        decode = feeder.decode(slots[:bs], padded=(i // 3) % (config.max_batch - bs + 1))
+        first, second = eager.decode(decode), replayed.decode(decode)
+        assert torch.equal(first, second), f"round {i}: drafts differ"
+        bucket = eager.buffers.bucket(decode.seq_lens.shape[0])
+        for a, b in zip(books_of(eager, bucket), books_of(replayed, bucket), strict=True):
+            assert torch.equal(a, b), f"round {i}: books differ"
+        for a, b in zip(state_of(probes[0]), state_of(probes[1]), strict=True):
+            assert torch.equal(a, b), f"round {i}: cells differ"
+        checked += bs
+    return checked

@@ -1,0 +1,126 @@
+"""The judge: one round's evidence in, findings and entry states out.
+
+Local checks compare each call's indices and inputs with what they must be, given what the model really returned: a
+mismatch is a cause. The ideal is forced onto the drafts that really flowed: locally right but unequal is tainted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from frontier_oracle.oracle import images, local
+from frontier_oracle.oracle.contract import DraftConfig
+from frontier_oracle.oracle.evidence import Evidence
+from frontier_oracle.oracle.incremental import IncrementalIdeal
+from frontier_oracle.oracle.ledger import EXACT, PROVISIONAL, STALE, TAINTED, UNWRITTEN, Entry, Ledger
+from frontier_oracle.oracle.registry import Registry
+from frontier_oracle.oracle.rules import Finding
+from frontier_oracle.oracle.timeline import Adopted, Released, Request, Round, View
+
+GOOD = frozenset({EXACT, PROVISIONAL})
+# Within a round the order of causes: contract, padding, ownership, geometry, values, results, entries, state.
+ORDER = (
+    "FO401 FO302 FO205 FO204 FO209 FO107 FO103 FO104 FO101 FO102 FO203 FO105 FO106 FO108 FO202 FO201 FO206 FO207 FO208"
+).split()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one round showed. findings: causes, in the order they are to be believed; entries: states of the live
+    entries of the requests in the batch; drafts_equal: per request, whether its drafts were the ideal's."""
+
+    round: int
+    findings: tuple[Finding, ...]
+    entries: tuple[Entry, ...]
+    drafts_equal: dict[str, bool]
+
+
+@dataclass
+class Judge:
+    """Judges a scenario round by round. Call ``adopted``/``released`` for the steps between rounds."""
+
+    config: DraftConfig
+    max_positions: int
+    registry: Registry = field(default_factory=Registry)
+    ideals: dict[str, IncrementalIdeal] = field(default_factory=dict)
+    live: dict[str, Request] = field(default_factory=dict)
+    _reported: set[tuple[str, int, int]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.spec = self.config.spec
+        self.ledger = Ledger(self.spec)
+        self.images = images.Images(self.config)
+
+    def adopted(self, step: Adopted) -> None:
+        self.images.adopted(step)
+
+    def released(self, step: Released) -> None:
+        self.live.pop(step.request.name, None)
+
+    def round(self, step: Round, evidence: Evidence) -> Verdict:
+        """Judge one round. Raises nothing for a diverging system; findings say it."""
+        for group, page in step.fresh_pages:
+            self.ledger.clear_page(group, page)
+        self.registry.note_round(step)
+        findings = [Finding("FO401", step.index, "", detail={"because": e}) for e in evidence.contract_errors]
+        if evidence.host_read:
+            findings.append(Finding("FO302", step.index, "", detail={"because": evidence.host_read}))
+        changed = self.images.changed_cells(evidence)
+        found = local.check_calls(step, evidence, changed, self.ledger, self.registry, self.spec)
+        findings += found.findings
+        drafts = [local.sampled_drafts(evidence, row) for row in range(len(step.views))]
+        findings += local.check_results(step, evidence, drafts)
+        entries: list[Entry] = []
+        equal: dict[str, bool] = {}
+        for view, own in zip(step.views, drafts, strict=True):
+            ideal, same = self._ideal(view, own)
+            equal[view.request.name] = same
+            self.live[view.request.name] = view.request
+            mine = self._entries(view, evidence, ideal, own)
+            findings += self._entry_findings(step.index, view, mine)
+            good = {(e.depth, e.position) for e in mine if e.equal and e.state in GOOD}
+            findings += self.images.check_request(step, view, evidence, ideal, good)
+            entries += mine
+        findings += self.images.check_rest(step, evidence, changed, found, self.live)
+        findings.sort(key=lambda f: (ORDER.index(f.code), f.depth, f.position))
+        return Verdict(step.index, tuple(findings), tuple(entries), equal)
+
+    def _ideal(self, view: View, drafts: list[int]) -> tuple[IncrementalIdeal, bool]:
+        """The request's ideal, moved to this view under the drafts that flowed, and whether it drafts the same."""
+        name = view.request.name
+        ideal = self.ideals.get(name)
+        if ideal is None:
+            ideal = self.ideals[name] = IncrementalIdeal(self.spec, 1, self.max_positions)
+        forced = np.array([(drafts + [0] * self.spec.steps)[: self.spec.steps]], dtype=np.int64)
+        own = ideal.update(
+            view.tokens[None], np.array([view.known]), view.hidden[None], np.array([view.computed]), forced
+        )
+        return ideal, own[0].tolist() == drafts
+
+    def _entries(self, view: View, evidence: Evidence, ideal: IncrementalIdeal, drafts: list[int]) -> list[Entry]:
+        out: list[Entry] = []
+        for depth in range(self.spec.steps):
+            expected = ideal.entries[depth, 0, : view.computed]
+            out += self.ledger.states(view, depth, evidence.kv[depth], expected, drafts)
+        return out
+
+    def _entry_findings(self, round_: int, view: View, entries: list[Entry]) -> list[Finding]:
+        """FO201 and FO202, once per entry until it heals: entries that went wrong with no row at fault."""
+        out = []
+        for e in entries:
+            key = (e.request, e.depth, e.position)
+            if e.state not in (STALE, UNWRITTEN):
+                if e.state != TAINTED:
+                    self._reported.discard(key)
+                continue
+            if key in self._reported:
+                continue
+            self._reported.add(key)
+            record = self.ledger.record(view, e.depth, e.position)
+            if e.state == UNWRITTEN:
+                out.append(Finding("FO202", round_, e.request, e.depth, e.position, {"because": "no row wrote it"}))
+            elif record is not None and not record.faults:
+                out.append(Finding("FO201", round_, e.request, e.depth, e.position, local.stale_story(record)))
+        return out

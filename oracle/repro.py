@@ -1,0 +1,264 @@
+"""Repro files: a failing scenario as versioned JSON that replays years later, or says in one line why it cannot."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NoReturn
+
+from frontier_oracle.oracle.errors import RecordError, UsageError
+from frontier_oracle.oracle.language import parse, render
+from frontier_oracle.oracle.rules import RULES, Finding
+from frontier_oracle.oracle.scenario import Admit, Decode, Event, Extend, Finish, Scenario, validate
+from frontier_oracle.oracle.spec import CacheGroup, Spec
+
+FORMAT = "frontier-oracle/repro"
+VERSION = 1
+
+Json = dict[str, Any]
+
+
+def tool_version() -> str:
+    """Version of the installed package, "unknown" when run from a bare tree."""
+    try:
+        return metadata.version("frontier-oracle")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+@dataclass(frozen=True)
+class Repro:
+    """What a failure needs to be replayed: the scenario, the system's name, the run's seed, and what was found.
+
+    policy: the prefix-cache policy the system declared, None when no hit was involved.
+    """
+
+    scenario: Scenario
+    system: str
+    seed: int = 0
+    finding: Finding | None = None
+    policy: str | None = None
+    tool_version: str = field(default_factory=tool_version)
+
+
+def fingerprint(scenario: Scenario) -> str:
+    """First 16 hex digits of the SHA-256 of the canonical text."""
+    return hashlib.sha256(render(scenario).encode()).hexdigest()[:16]
+
+
+def scenario_to_dict(scenario: Scenario) -> Json:
+    """The scenario as plain data: spec, hidden_size, slots, events."""
+    return {
+        "spec": asdict(scenario.spec),
+        "hidden_size": scenario.hidden_size,
+        "slots": scenario.slots,
+        "events": [{"type": type(event).__name__.lower(), **asdict(event)} for event in scenario.events],
+    }
+
+
+def scenario_from_dict(data: Json) -> Scenario:
+    """Inverse of ``scenario_to_dict``. Raises UsageError: RecordError for malformed data, else what the scenario is."""
+    try:
+        events = tuple(_event(entry) for entry in data["events"])
+        scenario = Scenario(_spec(data["spec"]), _int(data["hidden_size"]), _int(data["slots"]), events)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RecordError(f"malformed scenario data: {type(error).__name__}: {error}") from None
+    validate(scenario)
+    return scenario
+
+
+def write(path: str | Path, repro: Repro) -> None:
+    """Write ``repro`` to ``path``: whole or not at all, and on disk when this returns. Parent folders are made.
+
+    Raises RecordError where the path cannot be written.
+    """
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "scenario": render(repro.scenario),
+        **scenario_to_dict(repro.scenario),
+        "fingerprint": fingerprint(repro.scenario),
+        "system": repro.system,
+        "seed": repro.seed,
+        "tool_version": repro.tool_version,
+        "policy": repro.policy,
+        # Last: its detail is free-form, and ``_Reader._fail`` looks for the first line with a key.
+        "finding": None if repro.finding is None else asdict(repro.finding),
+    }
+    text = json.dumps(document, indent=2, allow_nan=False, default=_plain) + "\n"
+    try:
+        _replace(Path(path), text)
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def read(path: str | Path) -> Repro:
+    """Read what ``write`` wrote. RecordError, with file and line, for anything else."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{path}: not a repro file: byte {error.start} is not UTF-8") from None
+    return _Reader(str(path), text).repro()
+
+
+class _Reader:
+    """One file's text on its way to a Repro; knows the line to blame."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path, self.text = path, text
+
+    def repro(self) -> Repro:
+        data = self._document()
+        scenario = self._scenario(data)
+        return Repro(
+            scenario=scenario,
+            system=self._value(data, "system", _str),
+            seed=self._value(data, "seed", _int),
+            finding=self._value(data, "finding", _finding),
+            policy=self._value(data, "policy", lambda value: None if value is None else _str(value)),
+            tool_version=self._value(data, "tool_version", _str),
+        )
+
+    def _document(self) -> Json:
+        try:
+            data = json.loads(self.text)
+        except json.JSONDecodeError as error:
+            hint = "broken or truncated JSON, expected a whole repro file: write it again"
+            raise RecordError(f"{self.path}:{error.lineno}: {hint} ({error.msg})") from None
+        except (ValueError, RecursionError) as error:
+            raise RecordError(f"{self.path}:1: not a repro file: {error}") from None
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            self._fail("format", f'expected a JSON object with "format": "{FORMAT}"')
+        version = self._value(data, "version", _int)
+        if version > VERSION:
+            self._fail("version", f"version {version} is newer than {VERSION}, which this tool reads: update it")
+        if version < 1:
+            self._fail("version", f"version {version} does not exist, expected 1..{VERSION}")
+        return data
+
+    def _scenario(self, data: Json) -> Scenario:
+        text = self._value(data, "scenario", _str)
+        try:
+            scenario = parse(text)
+        except UsageError as error:
+            self._fail("scenario", str(error))
+        try:
+            written = scenario_from_dict(data)
+        except UsageError as error:
+            self._fail("events", str(error))
+        if written != scenario:
+            at = "spec" if written.events == scenario.events else "events"
+            self._fail(at, f"spec and events say '{render(written)}', the scenario text '{render(scenario)}'")
+        want = fingerprint(scenario)
+        if self._value(data, "fingerprint", _str) != want:
+            self._fail("fingerprint", f"the scenario's fingerprint is {want}: an edited scenario is replayed as text")
+        return scenario
+
+    def _value(self, data: Json, key: str, convert: Callable[[Any], Any]) -> Any:
+        if key not in data:
+            self._fail(key, f'"{key}" is missing')
+        try:
+            return convert(data[key])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            self._fail(key, f'"{key}" is malformed: {type(error).__name__}: {error}')
+
+    def _fail(self, key: str, problem: str) -> NoReturn:
+        """Blame the line of top-level ``key`` (line 1 where it is missing)."""
+        found = re.search(rf'^\s*"{key}"\s*:', self.text, re.MULTILINE)
+        line = self.text.count("\n", 0, found.end()) + 1 if found else 1
+        raise RecordError(f"{self.path}:{line}: {problem}")
+
+
+def _event(entry: Json) -> Event:
+    kind = entry["type"]
+    if kind == "admit":
+        like = entry["like"]
+        pair = None if like is None else _pair(like)
+        chunks = tuple(_int(n) for n in entry["chunks"])
+        return Admit(_str(entry["name"]), _int(entry["prompt"]), chunks, pair, _bool(entry["held"]))
+    if kind == "extend":
+        return Extend(tuple(_str(name) for name in entry["names"]))
+    if kind == "decode":
+        bucket = entry["bucket"]
+        return Decode(tuple(_pair(row) for row in entry["rows"]), None if bucket is None else _int(bucket))
+    if kind == "finish":
+        return Finish(_str(entry["name"]))
+    raise ValueError(f"event type {kind!r}, expected admit, extend, decode or finish")
+
+
+def _spec(data: Json) -> Spec:
+    groups = tuple(
+        CacheGroup(_int(g["page_size"]), None if g["window"] is None else _int(g["window"])) for g in data["groups"]
+    )
+    if data["hidden"] not in ("chain", "target", "shifted"):
+        raise ValueError(f"hidden {data['hidden']!r}, expected chain, target or shifted")
+    numbers = {key: _int(data[key]) for key in ("k", "steps", "conv_width", "ring_rows")}
+    return Spec(hidden=data["hidden"], groups=groups, **numbers)
+
+
+def _finding(data: Json | None) -> Finding | None:
+    if data is None:
+        return None
+    if data["code"] not in RULES:
+        raise ValueError(f"unknown code {data['code']!r}, expected one of {', '.join(RULES)}")
+    numbers = {key: _int(data[key]) for key in ("round", "depth", "position")}
+    return Finding(code=data["code"], request=_str(data["request"]), detail=dict(data["detail"]), **numbers)
+
+
+def _pair(value: list[Any]) -> tuple[str, int]:
+    name, number = value
+    return _str(name), _int(number)
+
+
+def _int(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r}, expected an integer")
+    return value
+
+
+def _bool(value: Any) -> bool:
+    if type(value) is not bool:
+        raise TypeError(f"{value!r}, expected true or false")
+    return value
+
+
+def _str(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError(f"{value!r}, expected a string")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """numpy scalars and arrays in a finding's detail become plain numbers and lists."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} in a repro file: expected plain data")
+
+
+def _replace(target: Path, text: str) -> None:
+    """Put ``text`` at ``target`` in one step; both the bytes and the new name are on disk afterwards."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # A name of its own, beside the target: os.replace is atomic only inside one file system.
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.tmp")
+    try:
+        with open(temporary, "x", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,1 @@
+"""The equivalence gate: checks, their results, and the run that puts them together."""

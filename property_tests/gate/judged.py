@@ -1,0 +1,88 @@
+"""One scenario on one system: what it shows beyond what is declared, made small and told."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+
+from frontier_oracle.oracle.deviations import predict
+from frontier_oracle.oracle.deviations import compare as compare_sets
+from frontier_oracle.oracle.language import render
+from frontier_oracle.oracle.play import Outcome
+from frontier_oracle.oracle.rules import RULES, Finding
+from frontier_oracle.oracle.scenario import Scenario
+from frontier_oracle.property_tests.driver import AdapterError, run_scenario
+from frontier_oracle.property_tests.gate.results import FindingReport
+from frontier_oracle.property_tests.gate.system import SystemUnderTest
+from frontier_oracle.property_tests.shrinking import shrink
+
+SHRINK_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Judged:
+    """outcome: the run; undeclared: findings that fail the gate, the cause first; declared: those that were predicted,
+    with their deviation ids."""
+
+    outcome: Outcome
+    undeclared: tuple[Finding, ...]
+    declared: tuple[tuple[Finding, str], ...] = ()
+
+    @property
+    def seen(self) -> frozenset[str]:
+        return frozenset(id_ for _, id_ in self.declared)
+
+
+def judge(system: SystemUnderTest, scenario: Scenario, guard: bool = False) -> Judged:
+    """Run a scenario on a system; where it declares a design, hold it to set equality with that design."""
+    outcome = run_scenario(system.factory, scenario, system.policy, stop_at_first=not system.deviates, guard=guard)
+    if not system.deviates or system.design is None:
+        return Judged(outcome, tuple(outcome.findings))
+    prediction = predict(system.design, scenario)
+    compared = compare_sets(outcome, prediction)
+    absent = tuple(replace(f, detail={"because": "declared, but it did not happen"}) for f in compared.missing)
+    undeclared = compared.undeclared or absent
+    if not undeclared and compared.entries:
+        first = min(outcome.cause_entries() ^ prediction.outcome.cause_entries(), key=lambda pair: pair[0])
+        detail = {"because": f"{compared.entries} cause entries differ from the declared set"}
+        undeclared = (Finding("FO201", first[0], first[1].request, first[1].depth, first[1].position, detail),)
+    return Judged(outcome, undeclared, tuple((f, prediction.ids[f.key]) for f in compared.declared))
+
+
+def report_failure(
+    system: SystemUnderTest, scenario: Scenario, judged: Judged, guard: bool = False, max_seconds: float = SHRINK_SECONDS
+) -> FindingReport:
+    """Shrink a failing scenario for the code of its first undeclared finding, and report that."""
+    code = judged.undeclared[0].code
+
+    def still_fails(candidate: Scenario) -> bool:
+        try:
+            again = judge(system, candidate, guard)
+        except AdapterError:
+            return False
+        return bool(again.undeclared) and again.undeclared[0].code == code
+
+    small = shrink(scenario, still_fails, max_seconds)
+    again = judge(system, small, guard)
+    return describe(system, small, again.undeclared[0], original=render(scenario))
+
+
+def describe(
+    system: SystemUnderTest, scenario: Scenario, finding: Finding, original: str = "", declared: bool = False
+) -> FindingReport:
+    """A finding as it is shown."""
+    rule, text = RULES[finding.code], render(scenario)
+    return FindingReport(
+        code=finding.code,
+        title=rule.title,
+        rule=rule.rule,
+        declared=declared,
+        round=finding.round,
+        request=finding.request,
+        depth=finding.depth,
+        position=finding.position,
+        detail=finding.detail,
+        scenario=text,
+        original=original,
+        replay=f"frontier-oracle replay --system {shlex.quote(system.name)} {shlex.quote(text)}",
+    )

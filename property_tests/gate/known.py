@@ -1,0 +1,30 @@
+"""Scenarios every system is held to first: the smallest inputs of faults that engines really had."""
+
+from __future__ import annotations
+
+# name -> scenario text. Each was a fault somewhere: SEMANTICS §9, and the classes named beside it.
+KNOWN: dict[str, str] = {
+    "chunks 5,5,2 (mid-chunk tail)": "k4 page16 | a: p12 chunks 5,5,2 | a1",
+    "chunks 6,4 (chunk boundary token)": "k4 page16 | a: p10 chunks 6,4 | a2, a1",
+    "single-token last chunk (re-run rows)": "k4 page16 | a: p20 chunks 18,1,1 | a1, a4, a1",
+    "prompt of 1, accepts 1,1 (short prompt)": "k4 page4 | a: p1 | a1, a1",
+    "prompt of 1, accepts 1,4 (never heals when clamped)": "k4 page4 | a: p1 | a1, a4, a1",
+    "hit of 8, chunk of 1, reused slot": "k4 page4 | a: p12 | z: p12 | end z | b: p9 hit a 8 | b1, b1, b2",
+    "hit of 8, chunk of 2, reused slot": "k4 page4 | a: p12 | z: p12 | end z | b: p10 hit a 8 | b1, b3",
+    "divergence at a page boundary (donor continuation)": "k4 page4 | a: p16 | b: p14 hit a 8 | b1, b2 | a1",
+    "hit on a live donor's newest page": "k4 page4 | a: p8 | a1 | b: p9 hit a 8 | a1 b1, a2 b1",
+    "partial accepts only (accept-row hidden)": "k6 page16 | a: p8 | a3, a2, a5",
+    "full accepts (hole at a = k)": "k4 page16 | a: p12 | a4, a4, a4, a4",
+    "no accepts (stale at depths >= 1)": "k4 page16 | a: p12 | a1, a1, a1, a1",
+    "batch of two, accepts 1 and 4": "k4 page16 | a: p6 | b: p7 | a1 b4, a4 b1",
+    "reordered and condensed batch": "k4 page4 | a: p4 | b: p5 | c: p6 | a4 b1 c3, c1 a2 | end b | d: p4 | d2 a1 c1",
+    "padded rows beside a parked slot": "k4 page4 | a: p4 | b: p5 | a2 b1, a1 /4, b3 /4",
+    "batch of 4, then 2 padded to 4": "k2 page4 | a: p3 | b: p3 | c: p3 | d: p3 | a1 b2 c1 d2, b1 d2 /4, d1 b1 /4",
+    "slot reuse without a hit": "k4 page4 | a: p9 | a2, a3 | end a | b: p2 chunks 1,1 | b1, b1, b4",
+    "ring of pages and conv ring wrap": "k4 page4w8,16 | a: p6 | a4, a4, a4, a4, a4, a4, a1, a1",
+    "page boundary crossed by a window": "k4 page4 | a: p6 | a1, a1, a1, a1 | b: p9 hit a 8 | b1 a1",
+    "one depth": "k4 steps1 page4 | a: p5 chunks 3,2 | a2, a1, a2",
+    "steps = k": "k3 steps3 page4 | a: p5 chunks 4,1 | a3, a1, a2, a1",
+    "target heads": "k4 target page4 | a: p9 chunks 4,4,1 | a1, a4, a2",
+    "no short conv, wide activations": "k4 W1 H16 page4 | a: p7 | a1, a3, a4",
+}

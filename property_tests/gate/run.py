@@ -1,0 +1,223 @@
+"""The gate run: tasks over systems, done by a few processes, put together in a fixed order into one report."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from frontier_oracle.oracle.errors import UsageError
+from frontier_oracle.property_tests.gate import checks
+from frontier_oracle.property_tests.gate.environment import environment
+from frontier_oracle.property_tests.gate.profiles import PROFILES, Profile
+from frontier_oracle.property_tests.gate.results import (
+    DIVERGENCE,
+    EQUAL,
+    NOTHING_RAN,
+    CheckResult,
+    DeviationSeen,
+    GateReport,
+    MutantResult,
+    SystemResult,
+)
+from frontier_oracle.property_tests.gate.system import SystemUnderTest, resolve
+from frontier_oracle.property_tests.inductive import base_check, inductive_check
+from frontier_oracle.property_tests.mutants.survey import cases, survey
+from frontier_oracle.property_tests.registry import BUILT_IN
+from frontier_oracle.reports.traces import bundled_path, read_accept_lengths, read_directory
+
+NOT_PROVEN = (
+    "Not proven: attention and rotary numerics, samplers, quantised KV, whether tokens are the ones the model would give."
+)
+
+
+@dataclass(frozen=True)
+class GateOptions:
+    """What to run. systems: names, () for all built-in ones; traces: a directory of accept sequences beside the
+    bundled ones; jobs: worker processes, 0 for one a core."""
+
+    systems: tuple[str, ...] = ()
+    profile: str = "ci"
+    seed: int = 0
+    traces: Path | None = None
+    jobs: int = 0
+    mutants: bool = True
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of work for a worker: ``call`` is a module-level function, its first argument a system name or None."""
+
+    label: str
+    system: str | None
+    call: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+
+
+@dataclass
+class Progress:
+    """Told after each task; the CLI shows it. ``total`` is known before the first."""
+
+    total: int = 0
+    done: int = 0
+    on_change: Callable[[Progress, str], None] = field(default=lambda progress, label: None)
+
+
+def run_gate(options: GateOptions, progress: Progress | None = None) -> GateReport:
+    """Run every check of a profile on every system, and the mutants. Raises UsageError for bad options or adapters."""
+    started = time.perf_counter()
+    progress = progress or Progress()
+    profile = PROFILES.get(options.profile)
+    if profile is None:
+        raise UsageError(f"unknown profile {options.profile!r}: known are {', '.join(PROFILES)}")
+    systems = [resolve(name) for name in options.systems or tuple(BUILT_IN)]
+    sequences = _sequences(options.traces)
+    work = [task for system in systems for task in _system_tasks(system, profile, options.seed, sequences)]
+    if options.mutants:
+        work += [Task("mutants", None, survey, (options.seed, part)) for part in _parts(len(cases()), profile.shards)]
+    progress.total = len(work)
+    outcomes = _run_all(work, options.jobs or os.cpu_count() or 1, progress)
+    return _report(options, systems, work, outcomes, time.perf_counter() - started)
+
+
+def _system_tasks(
+    system: SystemUnderTest, profile: Profile, seed: int, sequences: Sequence[Sequence[int]]
+) -> Iterator[Task]:
+    """A system's tasks: the long ones first, so that the workers end together."""
+    parts = list(checks.shards(profile.scenarios, profile.shards))
+    for first, count in parts:
+        yield Task("random", system.name, checks.random, (seed, first, count))
+    yield Task("inductive", system.name, inductive_check, (profile.name,))
+    yield Task("base", system.name, base_check, (profile.name,))
+    for k, rounds in profile.exhaustive:
+        yield Task(f"exhaustive k={k}", system.name, checks.exhaustive, (k, rounds))
+    yield Task("bulk", system.name, checks.bulk, (seed, profile.bulk_rounds))
+    for k in profile.trace_ks:
+        args = (sequences, k, profile.trace_block, profile.trace_rounds)
+        yield Task(f"traces k={k}", system.name, checks.traces, args)
+    yield Task("known", system.name, checks.known)
+    yield Task("determinism", system.name, checks.determinism, (seed + 1, 25))
+
+
+def _sequences(directory: Path | None) -> list[tuple[int, ...]]:
+    """Accept sequences: the bundled ones, and a directory's."""
+    sequences = read_accept_lengths(bundled_path())
+    if directory is not None:
+        sequences += read_directory(directory).sequences
+    return [sequence.lengths for sequence in sequences]
+
+
+def _parts(total: int, parts: int) -> list[range]:
+    return [range(first, first + count) for first, count in checks.shards(total, parts) if count]
+
+
+def _run_all(work: list[Task], jobs: int, progress: Progress) -> list[Any]:
+    """Results in the order of ``work``, whichever worker was first."""
+    if jobs == 1 or len(work) == 1:
+        return [_tell(progress, task, _run_task(task)) for task in work]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(work)), mp_context=context, initializer=_one_thread) as pool:
+        futures: list[Future[Any]] = []
+        for task in work:
+            future = pool.submit(_run_task, task)
+            future.add_done_callback(lambda _, task=task: _tell(progress, task, None))
+            futures.append(future)
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _tell(progress: Progress, task: Task, result: Any) -> Any:
+    progress.done += 1
+    progress.on_change(progress, f"{task.system or 'planted faults'}: {task.label}")
+    return result
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _run_task(task: Task) -> Any:
+    if task.system is None:
+        return task.call(*task.args)
+    return task.call(resolve(task.system), *task.args)
+
+
+def _report(
+    options: GateOptions, systems: list[SystemUnderTest], work: list[Task], outcomes: list[Any], seconds: float
+) -> GateReport:
+    results, deviations = [], []
+    for system in systems:
+        mine = [out for task, out in zip(work, outcomes, strict=True) if task.system == system.name]
+        results.append(SystemResult(system.name, _merged([check for check, _ in mine])))
+        seen = frozenset[str]().union(*(ids for _, ids in mine))
+        for deviation in system.design.deviations if system.design else ():
+            deviations.append(DeviationSeen(deviation.id, system.name, deviation.text, deviation.id in seen))
+    mutants = [m for task, out in zip(work, outcomes, strict=True) if task.system is None for m in out]
+    verdict, sentence = _verdict(results, mutants, deviations, options.mutants)
+    return GateReport(
+        verdict=verdict,
+        sentence=sentence,
+        seed=options.seed,
+        profile=options.profile,
+        systems=tuple(results),
+        mutants=tuple(mutants),
+        deviations=tuple(deviations),
+        environment=environment(),
+        seconds=seconds,
+    )
+
+
+def _merged(results: list[CheckResult]) -> tuple[CheckResult, ...]:
+    """Shards of one check put together, in the order they were planned; a finding of one code is kept once."""
+    merged: dict[str, CheckResult] = {}
+    for check in results:
+        before = merged.get(check.id)
+        if before is None:
+            merged[check.id] = check
+            continue
+        known = {(f.code, f.declared) for f in before.findings}
+        fresh = tuple(f for f in check.findings if not f.declared and (f.code, False) not in known)
+        merged[check.id] = replace(
+            before,
+            cases=before.cases + check.cases,
+            request_rounds=before.request_rounds + check.request_rounds,
+            findings=before.findings + fresh,
+            seconds=before.seconds + check.seconds,
+            notes=before.notes + tuple(n for n in check.notes if n not in before.notes),
+        )
+    return tuple(merged.values())
+
+
+def _verdict(
+    results: list[SystemResult], mutants: list[MutantResult], deviations: list[DeviationSeen], with_mutants: bool
+) -> tuple[str, str]:
+    """One sentence. Green needs every check clean, every planted fault killed by its own code, and work done."""
+    rounds = sum(check.request_rounds for system in results for check in system.checks)
+    if not rounds:
+        return NOTHING_RAN, "Nothing ran: no request-round was checked."
+    bad = [system.name for system in results if system.failed]
+    survivors = [m for m in mutants if not m.killed]
+    if bad or survivors:
+        parts = [f"{', '.join(bad)} diverged from the oracle"] if bad else []
+        parts += [f"{len(survivors)} of {len(mutants)} planted faults were not killed by their own code"] * bool(survivors)
+        return DIVERGENCE, f"Divergence: {'; '.join(parts)}."
+    names = " and ".join(system.name for system in results)
+    sentence = f"Equal: {names} kept their books over {rounds:,} checked request-rounds"
+    inductive = [c for s in results for c in s.checks if c.kind == "inductive" and not c.skipped]
+    if inductive:
+        sentence += ", inductive under declared obliviousness and periodicity"
+    if deviations:
+        sentence += f", with {sum(d.seen for d in deviations)} of {len(deviations)} declared deviations seen and no other"
+    if with_mutants:
+        sentence += f"; all {len(mutants)} planted faults were killed by their own code"
+    return EQUAL, f"{sentence}. {NOT_PROVEN}"

@@ -1,0 +1,54 @@
+"""A system under test as the gate sees it: its factory, what it can do, and what it declares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frontier_oracle.oracle.designs import DESIGNS, Design
+from frontier_oracle.oracle.errors import UsageError
+from frontier_oracle.oracle.language import parse
+from frontier_oracle.oracle.timeline import POLICIES, Timeline
+from frontier_oracle.property_tests.driver import AdapterError, Factory
+from frontier_oracle.property_tests.probe import DigestProbe
+from frontier_oracle.property_tests.registry import load_system
+
+SMALLEST = "k2 page1 W1 | a: p1"
+
+
+@dataclass(frozen=True)
+class SystemUnderTest:
+    """design: the declaration whose deviations the gate tolerates, None for a system that must be exact."""
+
+    name: str
+    factory: Factory
+    policy: str
+    capabilities: frozenset[str]
+    design: Design | None
+
+    @property
+    def deviates(self) -> bool:
+        return self.design is not None and bool(self.design.deviations)
+
+
+def resolve(name: str) -> SystemUnderTest:
+    """Load a system by name and read what it declares: ``capabilities``, ``prefix_policy``, and ``declares``, the name
+    of a design in oracle.designs (optional). Raises UsageError (AdapterError where the adapter itself raises)."""
+    factory = load_system(name)
+    config = Timeline(parse(SMALLEST)).config()
+    try:
+        system = factory(config, DigestProbe(config))
+    except UsageError:
+        raise
+    except Exception as error:
+        raise AdapterError(f"system {name!r} raised in make(config, model): {type(error).__name__}: {error}") from error
+    for attribute in ("extend", "decode", "adopt", "release", "capabilities", "prefix_policy"):
+        if not hasattr(system, attribute):
+            raise AdapterError(f"system {name!r} has no {attribute!r}: run 'frontier-oracle doctor --system {name}'")
+    if system.prefix_policy not in POLICIES:
+        known = ", ".join(POLICIES)
+        raise AdapterError(f"system {name!r}: prefix_policy {system.prefix_policy!r} is unknown, known are {known}")
+    declares = getattr(system, "declares", "")
+    if declares and declares not in DESIGNS:
+        raise AdapterError(f"system {name!r} declares {declares!r}, known designs are {', '.join(DESIGNS)}")
+    design = DESIGNS.get(declares)
+    return SystemUnderTest(name, factory, system.prefix_policy, frozenset(system.capabilities), design)

@@ -1,0 +1,82 @@
+"""Systems by name: the built-in ones, and a user's adapter as ``pkg.mod:make``."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from frontier_oracle.oracle.contract import DraftConfig, DraftModel
+from frontier_oracle.oracle.errors import UsageError
+
+Factory = Callable[[DraftConfig, DraftModel], Any]
+
+BUILT_IN = {
+    "frontier": "frontier_oracle.reference_impl.frontier:make",
+    "tokenspeed_frontier": "frontier_oracle.reference_impl.tokenspeed:make",
+}
+
+
+def load_system(name: str) -> Factory:
+    """The factory ``make(config, model)`` behind a built-in name or ``pkg.mod:make``.
+
+    Modules are found as Python finds them, and in the current directory. Raises UsageError with one line that says what
+    is not there: the name, the module, something the module imports, or the attribute.
+    """
+    target = BUILT_IN.get(name, name)
+    module_name, colon, attribute = target.partition(":")
+    if not colon:
+        raise UsageError(_unknown(name))
+    dotted = all(part.isidentifier() for part in (*module_name.split("."), *attribute.split(".")))
+    if not dotted or module_name.endswith(".py"):
+        raise UsageError(f"system {name!r}: expected pkg.mod:make, a module's dotted name and a callable in it")
+    found: Any = _module(module_name)
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"system {name!r}: {module_name} has no {attribute!r}{_offers(found, part)}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise UsageError(
+            f"system {name!r}: {attribute} is of type {type(found).__name__}, expected a callable make(config, model)"
+        )
+    factory: Factory = found
+    return factory
+
+
+def _unknown(name: str) -> str:
+    close = difflib.get_close_matches(name, BUILT_IN, n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    return (
+        f"unknown system {name!r}{hint}: known are {', '.join(BUILT_IN)}; name an adapter of your own as pkg.mod:make"
+    )
+
+
+def _module(name: str) -> ModuleType:
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)  # a console script does not look where it was started
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if name == missing or name.startswith(missing + "."):
+            raise UsageError(
+                f"no module named {missing!r} for system {name}: install it, or start in its folder"
+            ) from error
+        raise UsageError(f"importing {name} failed: it needs the module {missing!r}, which is not installed") from error
+    except (Exception, SystemExit) as error:  # a user's module may do anything on import
+        raise UsageError(f"importing {name} failed: {type(error).__name__}: {_one_line(error)}") from error
+
+
+def _offers(found: Any, wanted: str) -> str:
+    names = [n for n in vars(found) if not n.startswith("_") and callable(getattr(found, n))] if found else []
+    near = difflib.get_close_matches(wanted, names, n=3) or names[:5]
+    return f"; it has {', '.join(near)}" if near else ""
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

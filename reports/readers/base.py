@@ -1,0 +1,98 @@
+"""What a reader is: one small class per format, found by the content of what it reads."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from frontier_oracle.reports.builder import TraceBuilder, Unit
+from frontier_oracle.reports.canonical import Header
+
+Record = dict[str, Any]
+
+
+class Reader:
+    """A format. ``header()`` is what every trace of the format says; subclasses name the format and its engine."""
+
+    name: ClassVar[str]
+    engine: ClassVar[str | None] = None
+    header_fields: ClassVar[dict[str, Any]] = {}
+
+    def header(self) -> Header:
+        return Header(source_format=self.name, source_engine=self.engine, **self.header_fields)
+
+    def finish(self, out: TraceBuilder) -> None:
+        """Called at the end of the file: what was held back (counters, paired lines) is added now."""
+
+
+class JsonReader(Reader):
+    """Reads JSON records: one per line, one per document, or the elements of an array."""
+
+    def recognise(self, record: Record) -> bool:
+        """True if the record has this format's shape. Called for every record; must not raise."""
+        raise NotImplementedError
+
+    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
+        raise NotImplementedError
+
+
+class TextReader(Reader):
+    """Reads lines of a log or console. ``needles``: a line is passed on only if one of them occurs in it."""
+
+    needles: ClassVar[tuple[bytes, ...]]
+    opens: ClassVar[bool] = False
+    """After the first needle every further line is passed on (formats whose lines look like nothing in particular)."""
+
+    def feed(self, text: str, line: int, out: TraceBuilder) -> bool:
+        """True if the line was this format's."""
+        raise NotImplementedError
+
+
+def section(record: Any, *path: str) -> Record:
+    """The nested object at ``path``, or {}: ``section(r, "metrics", "speculative_decoding")``."""
+    for key in path:
+        record = record.get(key) if isinstance(record, dict) else None
+    return record if isinstance(record, dict) else {}
+
+
+def text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def finish_reason(value: Any) -> str | None:
+    """SGLang gives an object with a type, the others a string."""
+    return text_or_none(value.get("type")) if isinstance(value, dict) else text_or_none(value)
+
+
+def request_name(record: Record, line: int, *keys: str) -> str:
+    """The first of ``keys`` that names the request, else its line."""
+    for key in keys:
+        value = record.get(key)
+        if isinstance(value, str) and value or isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+    return f"line {line}"
+
+
+def committed_from_raw(raw: list[int], completion: int | None, out: TraceBuilder, unit: Unit) -> list[int | None]:
+    """al_committed per round of raw lengths, when the completion and the one prefill token before the rounds are known.
+
+    Only the last round can be cut (a request ends in it), so what the rounds exceed the completion by was cut there.
+    If that does not add up, nothing is known about the last round and the disagreement is recorded.
+    """
+    if completion is None or not raw:
+        return [None] * len(raw)
+    overshoot = sum(raw) + 1 - completion
+    if 0 <= overshoot < raw[-1]:
+        return [*raw[:-1], raw[-1] - overshoot]
+    out.problem("committed + prefill != completion", unit.line, f"request {unit.request_id!r}: rounds give {sum(raw)} "
+                f"tokens and prefill 1, the completion has {completion}; the last round's cut is unknown")  # fmt: skip
+    return [*raw[:-1], None]
+
+
+def positions_before(lengths: list[int] | list[int | None], first: int) -> list[int | None]:
+    """out_pos: tokens emitted before each round, of which ``first`` before round 0."""
+    positions: list[int | None] = []
+    at: int | None = first
+    for length in lengths:
+        positions.append(at)
+        at = None if at is None or length is None else at + length
+    return positions

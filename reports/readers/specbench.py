@@ -1,0 +1,127 @@
+"""Spec-Bench answers and its forks: accept_lengths flat over the turns, and EAGLE-family answers with idxs only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frontier_oracle.reports.builder import TraceBuilder, Unit, as_int, int_list
+from frontier_oracle.reports.readers.base import JsonReader, Record, positions_before, request_name, text_or_none
+
+
+def as_list(value: Any) -> list[int] | None:
+    """Forks write a scalar where upstream writes a list of one per turn."""
+    single = as_int(value)
+    return [single] if single is not None else int_list(value)
+
+
+class SpecBench(JsonReader):
+    """Lengths include the target's token. Whether the last round of a turn is cut differs per method (pitfall 2).
+
+    sum == new_tokens: the lengths are committed ones, and only the last round's raw length is unknown. A sum above it
+    by less than the last length: raw lengths, cut by the difference. Anything else: taken as reported, truncation
+    unknown. The list is flat over turns and is cut with decoding_steps (pitfall 9).
+    """
+
+    name = "specbench"
+    header_fields = {
+        "bonus_included": True, "order_known": "rounds", "aggregation_of_source_mean": "unknown",
+    }  # fmt: skip
+
+    def __init__(self) -> None:
+        self.truncation: set[str] = set()
+
+    def recognise(self, record: Record) -> bool:
+        return any("accept_lengths" in choice for choice in _choices(record))
+
+    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
+        out.header.model = out.header.model or text_or_none(record.get("model_id"))
+        for index, choice in enumerate(_choices(record)):
+            if "accept_lengths" not in choice:
+                continue
+            name = request_name(record, line, "question_id", "id")
+            lengths = as_list(choice["accept_lengths"])
+            if lengths is None:
+                out.problem("unreadable record", line, f"accept_lengths of {name!r} is not a list of integers")
+                continue
+            if not lengths:
+                out.problem("empty accept_lengths", line, f"request {name!r} has no verify round")
+            steps, tokens = as_list(choice.get("decoding_steps")), as_list(choice.get("new_tokens"))
+            number = as_int(choice.get("index"))
+            choice_index = index if number is None else number
+            base = Unit(name, line, choice=choice_index, category=text_or_none(record.get("category")))
+            self._turns(base, lengths, steps, tokens, out)
+        known = self.truncation - {"committed (nothing cut)"}
+        out.header.truncation = known.pop() if len(known) == 1 else "unknown"
+
+    def _turns(self, base: Unit, lengths: list[int], steps: list[int] | None, tokens: list[int] | None,
+               out: TraceBuilder) -> None:  # fmt: skip
+        for value in [*(steps or ()), *(tokens or ())]:
+            if value < 0:
+                out.problem("negative count", base.line, f"request {base.request_id!r}: decoding_steps or new_tokens "
+                            f"has {value}")  # fmt: skip
+        if steps is None or sum(steps) != len(lengths) or any(step < 0 for step in steps):
+            if len(lengths):
+                out.problem("turns cannot be cut", base.line, f"request {base.request_id!r}: {len(lengths)} lengths, "
+                            f"decoding_steps {steps}; rounds are kept in one piece, positions unknown")  # fmt: skip
+            self._unit(base, None, lengths, None, out)
+            return
+        at = 0
+        for turn, step in enumerate(steps):
+            count = tokens[turn] if tokens is not None and turn < len(tokens) else None
+            self._unit(base, turn, lengths[at : at + step], count, out)
+            at += step
+
+    def _unit(self, base: Unit, turn: int | None, lengths: list[int], tokens: int | None, out: TraceBuilder) -> None:
+        unit = Unit(base.request_id, base.line, turn=turn, choice=base.choice, category=base.category,
+                    completion_tokens=tokens)  # fmt: skip
+        excess = None if tokens is None else sum(lengths) - tokens
+        if not lengths:
+            unit.verify_steps = 0
+        elif excess in (0, -1):
+            # -1: the prefill token is in new_tokens and in no round
+            unit.prefill_in_rounds = excess == 0
+            unit.rounds = {"al_raw": [*lengths[:-1], None], "al_committed": lengths}
+            self.truncation.add("committed")
+        elif excess is not None and 0 < excess < lengths[-1]:
+            unit.prefill_in_rounds = True
+            cut = [*lengths[:-1], lengths[-1] - excess]
+            unit.rounds = {"al_raw": lengths, "al_committed": cut, "truncated": [0] * (len(lengths) - 1) + [1]}
+            self.truncation.add("both")
+        else:
+            if tokens is not None:
+                out.problem("committed + prefill != completion", base.line, f"request {base.request_id!r}: lengths sum "
+                            f"to {sum(lengths)}, new_tokens is {tokens}; truncation unknown")  # fmt: skip
+            unit.rounds = {"al_raw": lengths}
+            self.truncation.add("unknown")
+        if unit.rounds is not None and turn is not None:
+            unit.rounds["out_pos"] = positions_before(lengths, 0 if unit.prefill_in_rounds is not False else 1)
+        out.add(unit)
+
+
+class EagleAnswers(JsonReader):
+    """EAGLE, Medusa and REST answers: the index of the last step, 0-based (pitfall 8), and new_tokens per turn."""
+
+    name = "eagle-answers"
+    header_fields = {
+        "bonus_included": True, "order_known": "totals", "truncation": "committed",
+    }  # fmt: skip
+
+    def recognise(self, record: Record) -> bool:
+        return any("idxs" in choice and "accept_lengths" not in choice for choice in _choices(record))
+
+    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
+        out.header.model = out.header.model or text_or_none(record.get("model_id"))
+        for index, choice in enumerate(_choices(record)):
+            idxs, tokens = as_list(choice.get("idxs")), as_list(choice.get("new_tokens"))
+            name = request_name(record, line, "question_id", "id")
+            if idxs is None or tokens is None or len(idxs) != len(tokens):
+                out.problem("unreadable record", line, f"request {name!r}: idxs and new_tokens do not match")
+                continue
+            for turn, (idx, count) in enumerate(zip(idxs, tokens, strict=True)):
+                out.add(Unit(name, line, turn=turn, choice=index, category=text_or_none(record.get("category")),
+                             verify_steps=idx + 1, completion_tokens=count, prefill_in_rounds=True))  # fmt: skip
+
+
+def _choices(record: Record) -> list[Record]:
+    choices = record.get("choices")
+    return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []

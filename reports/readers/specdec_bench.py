@@ -1,0 +1,54 @@
+"""NVIDIA Model-Optimizer's specdec_bench: means per request and turn, and a histogram of streamed chunk sizes."""
+
+from __future__ import annotations
+
+from frontier_oracle.reports.builder import TraceBuilder, Unit, as_float
+from frontier_oracle.reports.readers.aiperf import histogram_of
+from frontier_oracle.reports.readers.base import JsonReader, Record, section
+
+
+class SpecdecBench(JsonReader):
+    """Chunks are what a client receives: committed lengths, the prefill token's chunk of one included (pitfalls 3, 14).
+
+    One length-1 entry per request and turn is that chunk and is taken out, so that rounds remain; coalesced chunks
+    cannot be told apart and would count as long rounds.
+    """
+
+    name = "specdec-bench"
+    header_fields = {
+        "bonus_included": True, "aggregation_of_source_mean": "request", "order_known": "histogram",
+        "truncation": "committed", "reported_mean": "completion_over_iterations",
+    }  # fmt: skip
+
+    def recognise(self, record: Record) -> bool:
+        return "Request_AL" in record or "Acceptance_Length_Histogram" in record
+
+    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
+        turns = 0
+        for request, by_turn in section(record, "Request_AL").items():
+            for turn, mean in by_turn.items() if isinstance(by_turn, dict) else [("0", by_turn)]:
+                turns += 1
+                out.add(Unit(str(request), line, turn=int(turn) if str(turn).isdecimal() else None,
+                             reported_mean=as_float(mean)))  # fmt: skip
+        chunks = histogram_of(record.get("Acceptance_Length_Histogram"))
+        if chunks:
+            self._rounds(chunks, turns, line, out)
+        out.number("Average_AL (mean of turn means, prefill chunk counted)", record.get("Average_AL"),
+                   "completion_over_iterations:requests", line)  # fmt: skip
+        for key in ("Conditional_Acceptance_Rate", "Joint_Acceptance_Rate"):
+            values = record.get(key)
+            pairs = values.items() if isinstance(values, dict) else enumerate(values if isinstance(values, list) else ())
+            for position, value in pairs:
+                out.number(f"{key}[{position}]", value, None, line)
+
+    def _rounds(self, chunks: list[int], turns: int, line: int, out: TraceBuilder) -> None:
+        by_length = [*chunks, *[0] * (2 - len(chunks))]
+        if turns and by_length[1] >= turns:
+            by_length[1] -= turns
+            out.note(f"{turns} chunks of one token (one per request and turn) are prefill tokens and no rounds")
+        else:
+            out.note("the prefill chunks cannot be told from rounds and are counted as rounds of length 1")
+        total = sum(length * n for length, n in enumerate(by_length))
+        out.add(Unit("all chunks", line, kind="aggregate", histogram=by_length[1:], committed_total=total,
+                     verify_steps=sum(by_length[1:]), requests=turns or None,
+                     completion_tokens=sum(length * n for length, n in enumerate(chunks))))  # fmt: skip
