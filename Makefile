@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 FLOORS := oracle reference_impl cuda_impl property_tests reports
 LINKS := build/lint
+OUT ?= build/gpu
 REPORTS = md=$(1)/gate.md,json=$(1)/gate.json,junit=$(1)/gate.xml
 # A virtual environment holds absolute paths: its stamp names the checkout and the Python that it was made for.
 HOME_ID := $(shell { pwd; $(PYTHON) --version; } 2>&1 | cksum | cut -d ' ' -f 1)
@@ -52,8 +53,12 @@ nightly: $(VENV)/.run
 	@$(BIN)/frontier-oracle gate --profile nightly --report $(call REPORTS,build/nightly)
 
 gpu: links
-	@echo "gpu: running the GPU checks with $$(command -v $(PYTHON)); no virtual environment is made"
-	@PYTHONPATH=$(LINKS) $(PYTHON) -m frontier_oracle.cuda_impl.gpu_run
+	@echo "gpu: tests marked gpu, then measurements (into $(OUT)), with $$(command -v $(PYTHON)); no environment is made"
+	@$(PYTHON) -c 'import torch, triton; assert torch.cuda.is_available()' 2>/dev/null \
+		|| { echo "make: gpu needs a CUDA device, and torch and triton in $(PYTHON)" >&2; exit 3; }
+	@PYTHONPATH=$(LINKS) $(PYTHON) -m pytest -q -m gpu
+	@mkdir -p $(OUT)
+	@PYTHONPATH=$(LINKS) $(PYTHON) -m frontier_oracle.cuda_impl.gpu_run --out $(OUT)/gpu.json
 
 clean:
 	@echo "clean: removing .venv, build and every cache"

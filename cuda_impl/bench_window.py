@@ -23,6 +23,7 @@ from frontier_oracle.oracle.contract import DraftConfig
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 
 HIDDEN_SIZES, WIDTHS, BATCHES = (1536, 6144), (4, 8), (1, 8, 64, 256)
+TUNED = ((1536, 4, 1), (1536, 8, 256), (6144, 4, 256), (6144, 8, 1), (6144, 8, 256))
 CONTEXT, PAGE = 32768, 64
 METHOD = (
     "kernel time: 20 bodies in one CUDA graph, 5 replays between two events, median of 15, per body; e2e: one replay "
@@ -31,14 +32,14 @@ METHOD = (
 )
 
 
-def bench_config(hidden_size: int, k: int, batch: int) -> DraftConfig:
-    """One cache group of 64-token pages, 32k positions, one slot per request."""
+def bench_config(hidden_size: int, k: int, batch: int, context: int = CONTEXT) -> DraftConfig:
+    """One cache group of 64-token pages over ``context`` positions, one slot per request."""
     spec = Spec(k=k, groups=(CacheGroup(PAGE),))
-    cols = spec.groups[0].cols(CONTEXT, k)
+    cols = spec.groups[0].cols(context, k)
     return DraftConfig(spec, batch + 1, batch, (batch * cols + 1,), (cols,), hidden_size=hidden_size, device="cuda")
 
 
-def filled(config: DraftConfig, seed: int = 0) -> Buffers:
+def filled(config: DraftConfig, context: int = CONTEXT, seed: int = 0) -> Buffers:
     """Buffers with a full batch of random requests."""
     generator = torch.Generator(config.device).manual_seed(seed)
     b, k = Buffers(config), config.spec.k
@@ -47,9 +48,9 @@ def filled(config: DraftConfig, seed: int = 0) -> Buffers:
         return torch.randint(low, high, shape, generator=generator, dtype=torch.int32, device=config.device)
 
     b.req_pool_indices.copy_(torch.randperm(b.rows, generator=generator, device=config.device) + 1)
-    b.seq_lens.copy_(ints(k, CONTEXT - 2 * k, b.rows))
+    b.seq_lens.copy_(ints(k, context - 2 * k, b.rows))
     b.accept_lengths.copy_(ints(1, k + 1, b.rows))
-    b.verify_ids.copy_(ints(1, 1 << 17, b.rows, k))
+    b.verify_ids.copy_(ints(1, 1 << 15, b.rows, k))
     b.verify_hidden.normal_(generator=generator)
     b.tables.copy_(ints(1, config.num_pages[0], b.tables.numel()))
     return b
@@ -86,11 +87,11 @@ def floor_bodies(b: Buffers, block: int, num_warps: int) -> list[Body]:
     return [fused, two_copies]
 
 
-def bench_point(hidden_size: int, k: int, batch: int, options: dict[str, int]) -> dict[str, Any]:
+def bench_point(hidden_size: int, k: int, batch: int) -> dict[str, Any]:
     """One row of the table, microseconds per round."""
     config = bench_config(hidden_size, k, batch)
     b = filled(config)
-    ours, ops = TritonBooks(config, **options), TensorBooks(config)
+    ours, ops = TritonBooks(config), TensorBooks(config)
 
     def window() -> None:
         ours.decode(b, batch)
@@ -113,22 +114,21 @@ def bench_point(hidden_size: int, k: int, batch: int, options: dict[str, int]) -
     }
 
 
-def bench_window(options: dict[str, int] | None = None) -> list[dict[str, Any]]:
+def bench_window() -> list[dict[str, Any]]:
     """Every point of the table."""
-    return [bench_point(h, k, n, options or {}) for h, k, n in itertools.product(HIDDEN_SIZES, WIDTHS, BATCHES)]
+    return [bench_point(h, k, n) for h, k, n in itertools.product(HIDDEN_SIZES, WIDTHS, BATCHES)]
 
 
-def tune(points: tuple[tuple[int, int, int], ...]) -> list[dict[str, Any]]:
-    """Block sizes and warps of the window kernel and of the copy, at a few points."""
+def tune() -> list[dict[str, Any]]:
+    """The kernel's block sizes and warps at a few points: what TritonBooks' defaults were chosen by."""
     rows = []
-    for (h, k, batch), block, warps in itertools.product(points, (256, 512, 1024, 2048), (2, 4, 8)):
+    for (h, k, batch), block, warps in itertools.product(TUNED, (256, 512, 1024, 2048), (2, 4, 8)):
         b = filled(bench_config(h, k, batch))
         books = TritonBooks(b.config, block=block, num_warps=warps)
 
         def window(books: TritonBooks = books, b: Buffers = b, batch: int = batch) -> None:
             books.decode(b, batch)
 
-        floor = body_us(floor_bodies(b, block, warps)[0], samples=5)
         ours = body_us(window, samples=5)
-        rows.append({"H": h, "k": k, "batch": batch, "block": block, "warps": warps, "ours": ours, "floor": floor})
+        rows.append({"H": h, "k": k, "batch": batch, "block": block, "warps": warps, "ours_us": ours})
     return rows

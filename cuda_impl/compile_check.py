@@ -1,6 +1,7 @@
 """Compiles every kernel for Hopper (sm_90) on a machine without a GPU.
 
-``python -m frontier_oracle.cuda_impl.compile_check`` prints, per kernel, the cubin's size and its widest global loads; a kernel that does not compile raises.
+``python -m frontier_oracle.cuda_impl.compile_check`` prints, per kernel, the cubin's size
+and its widest global loads; a kernel that does not compile raises.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from typing import Any
 import triton
 from triton.backends.compiler import GPUTarget
 
-from frontier_oracle.cuda_impl import kernels
+from frontier_oracle.cuda_impl import conv_kernels, head_kernels, kernels
 
 HOPPER = GPUTarget("cuda", 90, 32)
-POINTERS = {"hidden": "*bf16", "verify_hidden": "*bf16", "stash_hidden": "*bf16", "chunk_hidden": "*bf16"}
-SCALARS = {"table_rows": "i32", "loc_stride": "i32", "rows": "i32", "depth": "i32"}
+BF16 = ("hidden", "verify_hidden", "stash_hidden", "chunk_hidden", "source", "out", "stash")
+BF16_MODEL = ("x", "y", "weight", "ring", "ckpt", "embedding", "hidden", "out", "logits")
+INTEGERS = ("table_rows", "loc_stride", "rows", "depth", "id_stride", "draft_stride")
 
 
 def compile_kernel(kernel: Any, pointers: dict[str, str], **constants: Any) -> Any:
@@ -24,8 +26,8 @@ def compile_kernel(kernel: Any, pointers: dict[str, str], **constants: Any) -> A
     for i, name in enumerate(kernel.arg_names):
         if name in constants:
             signature[name] = "constexpr"
-        elif name in SCALARS:
-            signature[name] = SCALARS[name]
+        elif name in INTEGERS:
+            signature[name] = "i32"
         else:
             signature[name] = pointers.get(name, "*i32")
             aligned[(i,)] = [["tt.divisibility", 16]]
@@ -34,19 +36,29 @@ def compile_kernel(kernel: Any, pointers: dict[str, str], **constants: Any) -> A
 
 
 def all_kernels(k: int = 8, hidden_size: int = 1536, block: int = 512) -> dict[str, Any]:
-    """Every kernel of the books, compiled for one shape."""
-    chunks = -(-hidden_size // block)
+    """Every kernel, compiled for one shape."""
+    chunks, width = -(-hidden_size // block), {"H": hidden_size, "BLOCK": block}
     paged = {"PAGES": (16, 4), "COLS": (2048, 8)}
-    moves = {"K": k, "H": hidden_size, "BLOCK": block, "CHUNKS": chunks}
-    window = POINTERS | {"req_pool_indices": "*i64"}
-    plain = {"K": k, "STEPS": k - 1}
-    rows = {"BLOCK": 128, "CHUNKS": chunks}
+    books, model = dict.fromkeys(BF16, "*bf16"), dict.fromkeys(BF16_MODEL, "*bf16")
+    window = {"K": k, "KP": k, **width}
+    stash = {"STEPS": k - 1, "CHUNKS": chunks}
+    rows = {"K": k, "BLOCK": 128, "CHUNKS": chunks}
+    ring = {"R": k + 3, "PAGE": 16, **width}
+    row = 1 << (hidden_size - 1).bit_length()
     return {
-        "window": compile_kernel(kernels.window_kernel, window, **moves, KP=k, STEPS=k - 1, **paged),
-        "extend_rows": compile_kernel(kernels.extend_rows_kernel, POINTERS, K=k, **rows, **paged),
-        "extend_ids": compile_kernel(kernels.extend_ids_kernel, POINTERS, **plain, **rows),
-        "extend_hidden": compile_kernel(kernels.extend_hidden_kernel, POINTERS, **moves),
-        "extend_stash": compile_kernel(kernels.extend_stash_kernel, POINTERS, **moves, KP=k, STEPS=k - 1),
+        "window": compile_kernel(
+            kernels.window_kernel, books | {"req_pool_indices": "*i64"}, **window, **stash, **paged
+        ),
+        "extend_rows": compile_kernel(kernels.extend_rows_kernel, books, **rows, **paged),
+        "extend_ids": compile_kernel(kernels.extend_ids_kernel, books, STEPS=k - 1, **rows),
+        "extend_hidden": compile_kernel(kernels.extend_hidden_kernel, books, K=k, CHUNKS=chunks, **width),
+        "extend_stash": compile_kernel(kernels.extend_stash_kernel, books, **window, **stash),
+        "copy": compile_kernel(kernels.copy_kernel, books, **window),
+        "conv_window": compile_kernel(conv_kernels.conv_window_kernel, model, K=k, W=4, **ring),
+        "conv_extend": compile_kernel(conv_kernels.conv_extend_kernel, model, W=4, **ring),
+        "conv_ring": compile_kernel(conv_kernels.conv_ring_kernel, model, **ring),
+        "head_input": compile_kernel(head_kernels.head_input_kernel, model, M=k, H=hidden_size, BLOCK=row),
+        "argmax": compile_kernel(head_kernels.argmax_kernel, model, V=32768, BLOCK=8192),
     }
 
 

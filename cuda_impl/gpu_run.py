@@ -1,30 +1,102 @@
-"""What only a GPU can show, in one run: ``python -m frontier_oracle.cuda_impl.gpu_run --out FILE``."""
+"""What only a GPU can show, in one run: ``python -m frontier_oracle.cuda_impl.gpu_run`` from a checkout.
+
+Writes ``reports/results/<date>-<gpu>.json`` (or ``--out``) and its tables. Exit code 3 without a CUDA device, 1 when
+anything was found. The equivalence runs drive the gate's own judges, which stand above this package: they are programs
+of the checkout, started as such.
+"""
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
 
-from frontier_oracle.cuda_impl import bench_window
+import torch
+
+TESTS = Path(__file__).parent / "tests"
+NO_HARDWARE = 3
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tune", action="store_true")
-    parser.add_argument("--out", required=True)
+def program(name: str, *arguments: str) -> Any:
+    """Run a test program that writes JSON; returns what it wrote."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out.json"
+        subprocess.run([sys.executable, str(TESTS / name), "--out", str(out), *arguments], check=True)
+        return json.loads(out.read_text())
+
+
+def sanitize(tool: str) -> str:
+    """ "clean", what compute-sanitizer reported, or why it did not run."""
+    path = shutil.which("compute-sanitizer")
+    if path is None:
+        return "not run: compute-sanitizer is not installed"
+    outcomes = []
+    for check in (["books_check.py", "1", "cuda", "4,3,24"], ["conv_check.py", "cuda", "24", "4"]):
+        command = [path, "--tool", tool, sys.executable, str(TESTS / check[0]), *check[1:]]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        if "equal" not in lines:
+            return f"not run: {lines[-1] if lines else 'no output'}"
+        outcomes += [line.removeprefix("========= ") for line in lines if "SUMMARY" in line]
+    clean = all("SUMMARY: 0" in line for line in outcomes)
+    return "clean" if clean and len(outcomes) == 2 else "; ".join(outcomes)
+
+
+def machine() -> dict[str, str]:
+    """Names and versions."""
+    import triton
+
+    driver = subprocess.run(
+        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True
+    )
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True)
+    return {
+        "date": datetime.date.today().isoformat(),
+        "gpu": torch.cuda.get_device_name(),
+        "driver": driver.stdout.strip() or "unknown",
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "commit": commit.stdout.strip() or "unknown",
+        "command": " ".join(["python -m frontier_oracle.cuda_impl.gpu_run", *sys.argv[1:]]),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", help="result file (default reports/results/<date>-<gpu>.json)")
+    parser.add_argument("--table", help="Markdown file (default docs/gpu-results.md)", default="docs/gpu-results.md")
+    parser.add_argument("--request-rounds", default="12000000", help="request-rounds to check at least")
+    parser.add_argument("--commit", help="commit to note where git cannot tell")
     args = parser.parse_args()
-    result = {}
-    if args.tune:
-        points = ((1536, 4, 1), (6144, 8, 1), (1536, 8, 64), (1536, 8, 256), (6144, 4, 256), (6144, 8, 256))
-        result["tune"] = bench_window.tune(points)
-        for row in result["tune"]:
-            print(row["H"], row["k"], row["batch"], row["block"], row["warps"], f"{row['ours']:.2f} {row['floor']:.2f}")
-    result["bench"] = bench_window.bench_window()
-    for row in result["bench"]:
-        print(" ".join(f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values()))
-    with open(args.out, "w") as f:
-        json.dump(result, f, indent=1)
+    if not torch.cuda.is_available():
+        print("gpu_run: no CUDA device on this machine (torch.cuda.is_available() is false)", file=sys.stderr)
+        return NO_HARDWARE
+    from frontier_oracle.cuda_impl import bench_head, bench_window
+    from frontier_oracle.cuda_impl.gpu_table import render
+
+    result: dict[str, Any] = machine()
+    result["commit"] = args.commit or result["commit"]
+    result["equivalence"] = program("gpu_equivalence.py", "--request-rounds", args.request_rounds)
+    result["seed"] = result["equivalence"]["seed"]
+    result["capture"] = program("capture_list.py")
+    result["bench"], result["bench_method"] = bench_window.bench_window(), bench_window.METHOD
+    result["tune"] = bench_window.tune()
+    result["round"], result["round_method"] = bench_head.bench_head(), bench_head.METHOD
+    result["sanitizer"] = {tool: sanitize(tool) for tool in ("memcheck", "racecheck")}
+    name = result["gpu"].split()[-1].lower()
+    out = Path(args.out or f"reports/results/{result['date']}-{name}.json")
+    for path, text in ((out, json.dumps(result, indent=1) + "\n"), (Path(args.table), render(result))):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    print(render(result))
+    return 1 if result["equivalence"]["findings"] else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

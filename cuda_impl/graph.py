@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 
@@ -12,7 +13,10 @@ from frontier_oracle.cuda_impl.errors import CaptureRefused
 
 
 class Capture(Protocol):
-    """What runs a round again and again on the same storages: a CUDA graph, or a tape on a CPU."""
+    """What runs a round again and again on the same storages: a CUDA graph, or a tape on a CPU. ``warms_up``: whether
+    the round must have run once before (kernels compiled, handles made)."""
+
+    warms_up: ClassVar[bool]
 
     def capture(self, body: Callable[[], None]) -> None:
         """Record ``body``. The storages it writes keep their values. Raises CaptureRefused with the reason."""
@@ -35,9 +39,15 @@ def no_sync() -> Iterator[None]:
 
 
 class CudaGraph:
-    """contract of Capture on a GPU. Graphs of one drafter share a memory pool: they never run at the same time."""
+    """Capture on a GPU. Graphs of one drafter share a memory pool: they never run at the same time."""
+
+    warms_up: ClassVar[bool] = True
 
     def __init__(self, pool: Any = None) -> None:
+        with warnings.catch_warnings():  # torch says once that the mode is a prototype
+            warnings.simplefilter("ignore")
+            with no_sync():
+                pass
         self._graph = torch.cuda.CUDAGraph()
         self._pool = pool
 

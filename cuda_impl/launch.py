@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 Launch = Callable[[], None]
-_listeners: list[Callable[[Launch, tuple[Any, ...]], None]] = []
+# A tape that captures. It is told of a launch and the tensors that it may write; None: not to be run before a replay.
+Listener = Callable[[Launch, tuple[Any, ...] | None], None]
+_listeners: list[Listener] = []
 
 
 def launch(kernel: Any, programs: int, *args: Any, **constants: Any) -> None:
@@ -22,7 +24,15 @@ def launch(kernel: Any, programs: int, *args: Any, **constants: Any) -> None:
         call()
 
 
-def listen(listener: Callable[[Launch, tuple[Any, ...]], None]) -> None:
+def run_opaque(call: Launch) -> None:
+    """Run ``call``, or have a tape that captures run it at each replay: what it does inside is not recorded."""
+    if _listeners:
+        _listeners[-1](call, None)
+    else:
+        call()
+
+
+def listen(listener: Listener) -> None:
     """Hand launches to ``listener`` (a tape that captures), until ``unlisten``."""
     _listeners.append(listener)
 

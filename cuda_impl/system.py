@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from frontier_oracle.cuda_impl.buffers import Buffers
 from frontier_oracle.cuda_impl.errors import CaptureRefused, ReplayError
 from frontier_oracle.cuda_impl.extend_plan import plan_extend
 from frontier_oracle.cuda_impl.graph import Capture, CudaGraph
-from frontier_oracle.cuda_impl.launch import kernels_run_on
+from frontier_oracle.cuda_impl.launch import kernels_run_on, run_opaque
 from frontier_oracle.cuda_impl.tape import Tape
 from frontier_oracle.cuda_impl.tensor_books import TensorBooks
 from frontier_oracle.oracle.contract import (
@@ -32,8 +32,20 @@ from frontier_oracle.oracle.contract import (
 from frontier_oracle.oracle.errors import HiddenSemanticUnsupported, UsageError
 
 
+class InPlaceModel(DraftModel, Protocol):
+    """A draft model that costs the books nothing per depth: it reads its ids through a view of the id rows, and its
+    sampler stores the draft in them. Decode rounds call it instead of ``forward``."""
+
+    def forward_into(self, inputs: ForwardInputs, draft: Tensor) -> Tensor:
+        """``inputs.input_ids`` is [bs, k], strided; ``draft`` [bs] int32, strided, is written. Returns O [n, H]."""
+        ...
+
+
 class FrontierDrafter:
     """contract.StashSystem. ``capture`` makes a graph or tape per bucket; None runs every round eagerly.
+
+    With ``opaque`` a tape takes each model call as one step and runs it anew at every replay, so a probe that records
+    sees every call; without it the model's own operations are captured with the rest.
 
     Raises HiddenSemanticUnsupported for shifted heads, whose entries a k-row window cannot keep exact (S1, S4).
     """
@@ -44,13 +56,19 @@ class FrontierDrafter:
     prefix_policy: ClassVar[str] = "successor"
 
     def __init__(
-        self, config: DraftConfig, model: DraftModel, books: Books, capture: Callable[[], Capture] | None = None
+        self,
+        config: DraftConfig,
+        model: DraftModel,
+        books: Books,
+        capture: Callable[[], Capture] | None = None,
+        opaque: bool = False,
     ) -> None:
         if config.spec.hidden == "shifted":
             raise HiddenSemanticUnsupported("shifted heads: a frontier window keeps chain and target heads exact only")
-        self.config, self.model, self.books = config, model, books
+        self.config, self.books = config, books
+        self.model: Any = model
         self.buffers = Buffers(config)
-        self._new_capture = capture
+        self._new_capture, self._opaque, self._in_place = capture, opaque, hasattr(model, "forward_into")
         self._captured: dict[int, tuple[Capture, dict[str, int]]] = {}
 
     def decode(self, batch: DecodeBatch) -> Tensor:
@@ -79,27 +97,45 @@ class FrontierDrafter:
         hidden = window.hidden
         for depth in range(self.config.spec.steps):
             with self._range(f"forward depth {depth}"):
-                outputs, drafts = self.model.forward(
-                    ForwardInputs(
-                        depth=depth,
-                        input_ids=window.ids[:, depth : depth + k].reshape(-1),
-                        positions=window.positions,
-                        hidden=hidden,
-                        out_cache_loc=window.locs,
-                        query_start_loc=b.query_start_loc[: bs + 1],
-                        seq_lens=window.frontier,
-                        page_table=inputs.page_table,
-                        conv_slots=inputs.req_pool_indices,
-                        sample_rows=b.sample_rows[:bs],
-                    )
+                ids, draft = window.ids[:, depth : depth + k], window.ids[:, k + depth]
+                call = ForwardInputs(
+                    depth=depth,
+                    input_ids=ids if self._in_place else ids.reshape(-1),
+                    positions=window.positions,
+                    hidden=hidden,
+                    out_cache_loc=window.locs,
+                    query_start_loc=b.query_start_loc[: bs + 1],
+                    seq_lens=window.frontier,
+                    page_table=inputs.page_table,
+                    conv_slots=inputs.req_pool_indices,
+                    sample_rows=b.sample_rows[:bs],
                 )
-            window.ids[:, k + depth].copy_(drafts)
+                outputs = self._run_model(call, draft)
             hidden = outputs if self.config.spec.hidden == "chain" else window.hidden
+
+    def _run_model(self, call: ForwardInputs, draft: Tensor) -> Tensor:
+        """One depth. Returns O [n, H]; the draft goes into its column of the id rows."""
+        if self._in_place:
+            return self.model.forward_into(call, draft)
+        if not self._opaque:
+            outputs, sampled = self.model.forward(call)
+            draft.copy_(sampled)
+            return outputs
+        home = torch.empty_like(call.hidden)
+
+        def step() -> None:
+            outputs, sampled = self.model.forward(call)
+            home.copy_(outputs)
+            draft.copy_(sampled)
+
+        run_opaque(step)
+        return home
 
     def _capture(self, capture: Capture, bucket: int) -> tuple[Capture, dict[str, int]]:
         """Warm up and capture on padding alone: neither changes a live slot (S20)."""
         self.buffers.scrub(0, bucket)
-        self._round(bucket)
+        if capture.warms_up:
+            self._round(bucket)
         capture.capture(lambda: self._round(bucket))
         return capture, self._addresses()
 
@@ -186,10 +222,20 @@ def cuda_eager(config: DraftConfig, model: DraftModel) -> FrontierDrafter:
 
 
 def cuda_tape(config: DraftConfig, model: DraftModel) -> FrontierDrafter:
-    """Rounds recorded once per bucket and replayed on a CPU."""
-    if torch.device(config.device).type != "cpu":
-        raise CaptureRefused("cuda_tape records on a CPU: on a GPU use cuda_graph")
+    """Rounds recorded once per bucket and replayed on a CPU; model calls are steps of the tape."""
+    _needs_cpu(config)
+    return FrontierDrafter(config, model, make_books(config), Tape, opaque=True)
+
+
+def cuda_tape_whole(config: DraftConfig, model: DraftModel) -> FrontierDrafter:
+    """The same, the model's operations recorded too, as a graph does."""
+    _needs_cpu(config)
     return FrontierDrafter(config, model, make_books(config), Tape)
+
+
+def _needs_cpu(config: DraftConfig) -> None:
+    if torch.device(config.device).type != "cpu":
+        raise CaptureRefused(f"a tape records on a CPU, the configuration says {config.device}: use cuda_graph")
 
 
 def cuda_graph(config: DraftConfig, model: DraftModel) -> FrontierDrafter:
@@ -200,7 +246,12 @@ def cuda_graph(config: DraftConfig, model: DraftModel) -> FrontierDrafter:
     return FrontierDrafter(config, model, make_books(config), lambda: CudaGraph(pool))
 
 
-SYSTEMS = {"cuda_eager": cuda_eager, "cuda_tape": cuda_tape, "cuda_graph": cuda_graph}
+SYSTEMS = {
+    "cuda_eager": cuda_eager,
+    "cuda_tape": cuda_tape,
+    "cuda_tape_whole": cuda_tape_whole,
+    "cuda_graph": cuda_graph,
+}
 
 
 def make(config: DraftConfig, model: DraftModel, name: str = "cuda_eager") -> FrontierDrafter:

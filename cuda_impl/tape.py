@@ -1,15 +1,16 @@
 """A CUDA graph's stand-in where there is no GPU: records a round's tensor operations once, replays them on the same
 storages. What a graph bakes in, a tape bakes in: Python values, addresses, shapes. What a graph refuses, it refuses.
 
-Differences from a real capture: any tensor made from host values is refused (a graph takes zero-dimensional CPU scalars);
-``.to("cpu")`` and ``print`` of a CPU tensor look like work that stays on the device, and pass.
+Differences from a real capture (tests/capture_list.py tries each operation on a GPU): ``set_`` and ``resize_`` are
+refused, where a graph goes on with the old address; so is any tensor made from host values, where a graph takes
+zero-dimensional CPU scalars; ``.to("cpu")`` of a CPU tensor looks like work that stays on the device, and passes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -61,7 +62,9 @@ class _Recorder(TorchDispatchMode):
 
 
 class Tape:
-    """contract of Capture on a CPU. ``names`` lists what was recorded, in order: views and allocations are not."""
+    """graph.Capture on a CPU. ``names`` lists what was recorded, in order: views and allocations are not."""
+
+    warms_up: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.paused = False
@@ -121,21 +124,19 @@ class Tape:
             )
         return outputs
 
-    def _launched(self, call: Launch, args: tuple[Any, ...]) -> None:
-        """A Triton kernel in the interpreter: it writes through pointers, which the dispatcher never sees."""
-        for tensor in args:
-            if isinstance(tensor, Tensor):
-                self._save(tensor)
-
-        def run() -> None:
+    def _launched(self, call: Launch, args: tuple[Any, ...] | None) -> None:
+        """A Triton kernel in the interpreter writes through pointers, which the dispatcher never sees; an opaque call
+        (args None) waits for the replays."""
+        if args is not None:
             self.paused = True
             try:
+                for tensor in args:
+                    if isinstance(tensor, Tensor):
+                        self._save(tensor)
                 call()
             finally:
                 self.paused = False
-
-        run()
-        self._steps.append(_Step(run, "launch", []))
+        self._steps.append(_Step(call, "launch" if args is not None else "call", []))
 
     def _save(self, tensor: Tensor) -> None:
         key = _key(tensor)

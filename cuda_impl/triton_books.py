@@ -21,11 +21,13 @@ class TritonBooks:
     """Stash ring and cursor state per slot, at fixed addresses (see kernels.py for the layout).
 
     tokens [slots, k] int32; hidden [slots, k, H]; state [slots, chunks+1] int32. A program moves ``block`` columns of H
-    with ``num_warps`` warps; by default each thread has four 16-byte loads of bf16 in flight.
+    with ``num_warps`` warps; by default (0) what bench_window.tune found fastest on an H200: 1024 columns where they
+    divide a wide H, else 512, and four 16-byte loads of bf16 in flight per thread.
     """
 
-    def __init__(self, config: DraftConfig, block: int = 512, num_warps: int = 0) -> None:
+    def __init__(self, config: DraftConfig, block: int = 0, num_warps: int = 0) -> None:
         spec, h = config.spec, config.hidden_size
+        block = block or (1024 if h >= 4096 and h % 1024 == 0 else 512)
         self._padded_k = 1 << (spec.k - 1).bit_length()
         self.config, self.block = config, min(block, 1 << (h - 1).bit_length())
         self.num_warps = num_warps or max(1, self._padded_k * self.block // 1024)

@@ -36,8 +36,8 @@ class DigestModel:
         self.kv = []
         for depth in range(spec.steps):
             group = spec.group_of(depth)
-            cells = config.num_pages[group] * spec.groups[group].page_size
-            self.kv.append(digest.sentinel(1, depth, np.arange(cells)))
+            pool = config.num_pages[group] * spec.groups[group].page_size
+            self.kv.append(digest.sentinel(1, depth, np.arange(pool)))
         ring = (config.num_slots, spec.ring_rows)
         ckpt = (config.num_pages[0], spec.taps)
         self.ring = np.stack([digest.sentinel(2, d, np.arange(ring[0] * ring[1])) for d in range(spec.steps)])
@@ -54,10 +54,19 @@ class DigestModel:
             if p >= 0:
                 self.ring[:, slot, p % self.spec.ring_rows] = self.ckpt[:, page, i]
 
-    def run(self, depth: int, rows: Rows) -> I64:
-        """Run one request's rows through a depth; returns O [m], 0 where masked."""
-        m = len(rows.tokens)
-        extents = rows.extent - np.arange(m - 1, -1, -1)
+    def run(self, depth: int, batch: list[Rows]) -> list[I64]:
+        """Run one call, all its requests: every row is stored before any row attends. Returns O [m] of each, 0 where
+        masked. The order shows where a page is shared and one request of the batch writes what another reads."""
+        entries = [self._write(depth, rows) for rows in batch]
+        outputs = []
+        for rows, own in zip(batch, entries, strict=True):
+            out = digest.output(rows.positions, own, self._attended(depth, rows, _extents(rows)))
+            outputs.append(np.where(rows.masked, 0, out))
+        return outputs
+
+    def _write(self, depth: int, rows: Rows) -> I64:
+        """Store one request's rows; returns their entries E [m]."""
+        m, extents = len(rows.tokens), _extents(rows)
         own = digest.ring_row(depth, rows.tokens, rows.hidden)
         conv = self._conv_rows(depth, rows, extents, own)
         taps = np.zeros(m, dtype=np.int64)
@@ -65,15 +74,13 @@ class DigestModel:
             taps += digest.tap(i, conv[self.spec.taps - i : self.spec.taps - i + m])
         entries = digest.entry(depth, rows.positions, rows.tokens, rows.hidden, taps)
         self._store(depth, rows, extents, own, entries, conv)
-        attended = self._attended(depth, rows, extents)
-        out = digest.output(rows.positions, entries, attended)
-        return np.where(rows.masked, 0, out)
+        return entries
 
     def _conv_rows(self, depth: int, rows: Rows, extents: I64, own: I64) -> I64:
         """C of positions e0-(W-1)..e-1, e0 the first row's: the ring as it stood, this call's unmasked rows over it."""
         first = int(extents[0]) - 1 - self.spec.taps
         positions = first + np.arange(self.spec.taps + len(own))
-        conv = self.ring[depth, rows.slot, positions % self.spec.ring_rows].copy()
+        conv: I64 = self.ring[depth, rows.slot, positions % self.spec.ring_rows].copy()
         conv[self.spec.taps :][~rows.masked] = own[~rows.masked]
         conv[positions < 0] = 0
         return conv
@@ -97,4 +104,11 @@ class DigestModel:
         sums = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(keyed)])
         last = np.maximum(extents, 0)
         first = np.zeros_like(last) if group.window is None else np.maximum(extents - group.window, 0)
-        return sums[last] - sums[first]
+        attended: I64 = sums[last] - sums[first]
+        return attended
+
+
+def _extents(rows: Rows) -> I64:
+    """[m] how many positions each row sees: the extent less the request's later rows."""
+    extents: I64 = rows.extent - np.arange(len(rows.tokens) - 1, -1, -1)
+    return extents

@@ -38,20 +38,32 @@ def recompute(spec: Spec, tokens: Ints, hidden: I64, drafts: Ints | None = None)
     drafts reported are always those sampled here.
     """
     computed = len(hidden)
-    entries = np.zeros((spec.steps, computed), dtype=np.int64)
+    entries = np.zeros((spec.steps, computed + spec.steps), dtype=np.int64)
     outputs = np.zeros_like(entries)
     rings = np.zeros_like(entries)
     own = np.zeros(spec.steps, dtype=np.int32)
+    consumed_drafts = own if drafts is None else drafts
     for depth in range(spec.steps):
-        consumed_drafts = own if drafts is None else drafts
-        for p in range(computed):
-            token = _token_at(p + depth + 1, tokens, computed, consumed_drafts)
+        layer = min(depth, spec.layers - 1)
+        rows = _rows_of(spec, depth, computed)
+        for p in rows:
+            ahead = spec.ahead(layer)
+            token = _token_at(p + ahead, tokens, computed, consumed_drafts)
             given = _hidden_at(spec, depth, p, hidden, outputs)
-            rings[depth, p] = digest.ring_row(depth, token, given)[0]
-            entries[depth, p] = digest.entry(depth, _one(p), token, given, _taps(spec, rings[depth], p))[0]
-            outputs[depth, p] = _output(spec, depth, p, entries[depth])
-        own[depth] = digest.draft_token(outputs[depth, computed - 1 :])[0]
-    return Ideal(entries, outputs, rings, own)
+            rings[layer, p] = digest.ring_row(layer, token, given)[0]
+            entries[layer, p] = digest.entry(layer, _one(p), token, given, _taps(spec, rings[layer], p))[0]
+            outputs[layer, p] = _output(spec, layer, p, entries[layer])
+        own[depth] = digest.draft_token(outputs[layer, rows[-1] :])[0]
+    return Ideal(entries[:, :computed], outputs[:, :computed], rings[:, :computed], own)
+
+
+def _rows_of(spec: Spec, depth: int, computed: int) -> range:
+    """The positions a depth runs: 0..C-1; beyond, where the draft is not sampled at C-1, the rows that lead to it."""
+    if spec.hidden == "previous":
+        return range(computed + depth + 1)
+    if spec.hidden == "single" and depth:
+        return range(computed - 1 + depth, computed + depth)
+    return range(computed)
 
 
 def _token_at(q: int, tokens: Ints, computed: int, drafts: Ints) -> I64:
@@ -61,9 +73,16 @@ def _token_at(q: int, tokens: Ints, computed: int, drafts: Ints) -> I64:
 
 def _hidden_at(spec: Spec, depth: int, p: int, hidden: I64, outputs: I64) -> I64:
     """The hidden that depth consumes at p, by the head's semantic (S1)."""
+    computed = len(hidden)
+    if spec.hidden == "previous":
+        if p > computed:  # a draft's row: the output that the draft was sampled from
+            return outputs[p - computed - 1, p - 1 : p]
+        return hidden[p - 1 : p] if p else _one(0)
+    if spec.hidden == "single" and depth:
+        return outputs[0, p - 1 : p]
     if depth == 0 or spec.hidden == "target":
         return hidden[p : p + 1]
-    if spec.hidden == "shifted" and p + depth < len(hidden):
+    if spec.hidden == "shifted" and p + depth < computed:
         return hidden[p + depth : p + depth + 1]
     return outputs[depth - 1, p : p + 1]
 

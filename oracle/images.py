@@ -30,13 +30,14 @@ class Images:
         self.kv: list[I64] = []
         for depth in range(spec.steps):
             group = spec.group_of(depth)
-            cells = config.num_pages[group] * spec.groups[group].page_size
-            self.kv.append(digest.sentinel(KIND_KV, depth, np.arange(cells)))
+            cells = np.arange(config.num_pages[group] * spec.groups[group].page_size)
+            self.kv.append(digest.sentinel(KIND_KV, depth, cells))
         self.ring: I64 | None = None
-        shape = (config.num_pages[0], spec.taps)
-        cells = np.arange(shape[0] * shape[1])
-        self.ckpt = np.stack([digest.sentinel(KIND_CKPT, d, cells)[: len(cells)] for d in range(spec.steps)])
-        self.ckpt = self.ckpt.reshape(spec.steps, *shape)
+        self.ckpt = np.zeros((spec.steps, config.num_pages[0], spec.taps), dtype=np.int64)
+        if spec.taps:
+            cells = np.arange(config.num_pages[0] * spec.taps)
+            for depth in range(spec.steps):
+                self.ckpt[depth] = digest.sentinel(KIND_CKPT, depth, cells).reshape(self.ckpt.shape[1:])
         self.stash: StashImage | None = None
         self._adopted_slots: set[int] = set()
 
@@ -115,18 +116,13 @@ class Images:
         positions = np.arange(first, c)
         held = evidence.ring[:, slot, positions % evidence.ring.shape[2]]
         wrong = np.argwhere(held != ideal.rings[:, 0, first:c])
-        return [
-            Finding(
-                "FO207",
-                step.index,
-                view.request.name,
-                depth,
-                first + i,
-                {"because": f"ring row {(first + i) % evidence.ring.shape[2]} of slot {slot} is not C({depth},{first + i})"},
-            )
-            for depth, i in wrong.tolist()
-            if (depth, first + i) in good
-        ]
+        out = []
+        for depth, i in wrong.tolist():
+            p = first + i
+            if (depth, p) in good:
+                because = f"ring row {p % evidence.ring.shape[2]} of slot {slot} is not C({depth},{p})"
+                out.append(Finding("FO207", step.index, view.request.name, depth, p, {"because": because}))
+        return out
 
     def _check_checkpoints(
         self, step: Round, view: View, evidence: Evidence, ideal: IncrementalIdeal, good: set[tuple[int, int]]

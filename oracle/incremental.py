@@ -42,9 +42,10 @@ class IncrementalIdeal:
     def __init__(self, spec: Spec, batch: int, max_positions: int) -> None:
         self.spec = spec
         self.computed: I64 = np.zeros(batch, dtype=np.int64)
-        shape = (spec.steps, batch, 1 + max_positions)
+        width = 1 + max_positions + (spec.steps if spec.hidden in ("previous", "single") else 0)
+        shape = (spec.steps, batch, width)
         self._entries, self._rings, self._prefix = (np.zeros(shape, dtype=np.int64) for _ in range(3))
-        self._base = np.arange(batch) * (1 + max_positions) + 1
+        self._base = np.arange(batch) * width + 1
         nothing = np.zeros((0, batch), dtype=np.int64)
         self.window = Window(nothing, nothing[None], nothing[None])
 
@@ -97,14 +98,26 @@ class IncrementalIdeal:
         ids = self._token_window(tokens, known, now, positions, drafts)
         given = self._take(hidden, positions)
         self.window = Window(positions, *np.empty((2, steps, n, len(now)), dtype=np.int64))
+        unshifted = self.spec.hidden == "previous"
+        if unshifted:  # a row takes the token and the hidden that stand one before
+            ids = np.concatenate([self._take(tokens, positions[:1]), ids])
+            earlier = np.concatenate([positions[:1] - 1, positions])
+            given = _only(earlier >= 0, self._take(hidden, earlier))
         own = np.empty((steps, len(now)), dtype=np.int32)
         out = given
         for depth in range(steps):
-            out = self._depth(depth, positions, ids[depth : depth + n], self._given(depth, given, out))
+            if unshifted:
+                out = self._depth(depth, now - n + np.arange(n + depth + 1)[:, None], ids[: n + depth + 1], given)
+                given = np.concatenate([given, out[-1:]])
+            elif depth and self.spec.hidden == "single":
+                row = slice(n - 1 + depth, n + depth)
+                out = self._depth(0, now[None] - 1 + depth, ids[row], out[-1:], keep=False)
+            else:
+                out = self._depth(depth, positions, ids[depth : depth + n], self._given(depth, given, out))
             own[depth] = digest.draft_token(out[-1])
             if drafts is None and depth < steps - 1:
                 beyond = now + depth + 1 > known
-                ids[n + depth] = np.where(beyond, own[depth], ids[n + depth])
+                ids[n + depth + unshifted] = np.where(beyond, own[depth], ids[n + depth + unshifted])
         self.computed = now
         return own.T
 
@@ -124,15 +137,16 @@ class IncrementalIdeal:
     def _given(self, depth: int, hidden: I64, out: I64) -> I64:
         """The window's hiddens by the head's semantic (S1); ``out`` is the depth before. The window ends at C-1, so
         h(p+d) is there for all but the last d rows."""
-        if depth == 0 or self.spec.hidden == "target":
+        if depth == 0 or self.spec.hidden in ("target", "single"):
             return hidden
         if self.spec.hidden == "chain":
             return out
         kept = max(len(hidden) - depth, 0)
         return np.concatenate([hidden[depth:], out[kept:]])
 
-    def _depth(self, depth: int, positions: I64, ids: I64, given: I64) -> I64:
-        """One depth over the window: stores ring rows, entries and prefix sums, returns outputs [n, B]."""
+    def _depth(self, depth: int, positions: I64, ids: I64, given: I64, keep: bool = True) -> I64:
+        """One depth over the window: stores ring rows, entries and prefix sums, returns outputs [n, B]. keep: the rows
+        are the window's (and, for some heads, a few behind it)."""
         spec, n = self.spec, len(positions)
         cells = self._base + np.maximum(positions, -1)
         before_start = positions[0] if n else positions
@@ -147,7 +161,9 @@ class IncrementalIdeal:
         attended += prefix[self._base + np.maximum(before_start - 1, -1)]
         rings[cells], prefix[cells] = rows, attended
         self._entries[depth].reshape(-1)[cells] = entries
-        self.window.rings[depth], self.window.entries[depth] = rows, entries
+        if keep:
+            within = slice(0, len(self.window.positions))
+            self.window.rings[depth], self.window.entries[depth] = rows[within], entries[within]
         window = spec.window_of(depth)
         if window is not None:
             attended = attended - prefix[self._base + np.maximum(positions - window, -1)]

@@ -14,16 +14,16 @@ from frontier_oracle.oracle import images, local
 from frontier_oracle.oracle.contract import DraftConfig
 from frontier_oracle.oracle.evidence import Evidence
 from frontier_oracle.oracle.incremental import IncrementalIdeal
-from frontier_oracle.oracle.ledger import EXACT, PROVISIONAL, STALE, TAINTED, UNWRITTEN, Entry, Ledger
+from frontier_oracle.oracle.ledger import EXACT, PROVISIONAL, STALE, TAINTED, UNWRITTEN, WRONG, Entry, Ledger
 from frontier_oracle.oracle.registry import Registry
 from frontier_oracle.oracle.rules import Finding
 from frontier_oracle.oracle.timeline import Adopted, Released, Request, Round, View
 
 GOOD = frozenset({EXACT, PROVISIONAL})
-# Within a round the order of causes: contract, padding, ownership, geometry, values, results, entries, state.
-ORDER = (
-    "FO401 FO302 FO205 FO204 FO209 FO107 FO103 FO104 FO101 FO102 FO203 FO105 FO106 FO108 FO202 FO201 FO206 FO207 FO208"
-).split()
+# Within a round the order of causes: contract, padding, ownership, geometry, missing rows, values, results, entries,
+# state.
+_ORDER = (401, 302, 205, 204, 209, 107, 103, 104, 202, 101, 102, 203, 105, 106, 108, 201, 206, 207, 208)
+ORDER = tuple(f"FO{number}" for number in _ORDER)
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,10 @@ class Verdict:
     drafts_equal: dict[str, bool]
 
 
+class BlindSpot(RuntimeError):
+    """Drafts differ and nothing was found: a fault of this judge, never to be passed over."""
+
+
 @dataclass
 class Judge:
     """Judges a scenario round by round. Call ``adopted``/``released`` for the steps between rounds."""
@@ -47,6 +51,7 @@ class Judge:
     ideals: dict[str, IncrementalIdeal] = field(default_factory=dict)
     live: dict[str, Request] = field(default_factory=dict)
     _reported: set[tuple[str, int, int]] = field(default_factory=set)
+    _clean: bool = True
 
     def __post_init__(self) -> None:
         self.spec = self.config.spec
@@ -70,7 +75,7 @@ class Judge:
         changed = self.images.changed_cells(evidence)
         found = local.check_calls(step, evidence, changed, self.ledger, self.registry, self.spec)
         findings += found.findings
-        drafts = [local.sampled_drafts(evidence, row) for row in range(len(step.views))]
+        drafts = [local.sampled_drafts(evidence, row, self.spec) for row in range(len(step.views))]
         findings += local.check_results(step, evidence, drafts)
         entries: list[Entry] = []
         equal: dict[str, bool] = {}
@@ -84,6 +89,10 @@ class Judge:
             findings += self.images.check_request(step, view, evidence, ideal, good)
             entries += mine
         findings += self.images.check_rest(step, evidence, changed, found, self.live)
+        self._clean &= not findings
+        blind = [v.request.name for v in step.views if v.sampled and not equal[v.request.name]]
+        if blind and self._clean and all(e.state in GOOD for e in entries):
+            raise BlindSpot(f"round {step.index}: drafts of {', '.join(blind)} differ from the ideal's, no cause found")
         findings.sort(key=lambda f: (ORDER.index(f.code), f.depth, f.position))
         return Verdict(step.index, tuple(findings), tuple(entries), equal)
 
@@ -101,17 +110,18 @@ class Judge:
 
     def _entries(self, view: View, evidence: Evidence, ideal: IncrementalIdeal, drafts: list[int]) -> list[Entry]:
         out: list[Entry] = []
-        for depth in range(self.spec.steps):
+        for depth in range(self.spec.layers):
             expected = ideal.entries[depth, 0, : view.computed]
             out += self.ledger.states(view, depth, evidence.kv[depth], expected, drafts)
         return out
 
     def _entry_findings(self, round_: int, view: View, entries: list[Entry]) -> list[Finding]:
-        """FO201 and FO202, once per entry until it heals: entries that went wrong with no row at fault."""
+        """FO201, FO202 and (a hidden left behind, S1) FO102, once per entry until it heals: entries that went wrong
+        with no row at fault."""
         out = []
         for e in entries:
             key = (e.request, e.depth, e.position)
-            if e.state not in (STALE, UNWRITTEN):
+            if e.state not in (STALE, UNWRITTEN, WRONG):
                 if e.state != TAINTED:
                     self._reported.discard(key)
                 continue
@@ -121,6 +131,9 @@ class Judge:
             record = self.ledger.record(view, e.depth, e.position)
             if e.state == UNWRITTEN:
                 out.append(Finding("FO202", round_, e.request, e.depth, e.position, {"because": "no row wrote it"}))
+            elif e.state == WRONG and record is not None and not record.faults:
+                detail = {"because": "it consumed the draft's own hidden, and nothing ran it again on the target's"}
+                out.append(Finding("FO102", round_, e.request, e.depth, e.position, detail))
             elif record is not None and not record.faults:
                 out.append(Finding("FO201", round_, e.request, e.depth, e.position, local.stale_story(record)))
         return out

@@ -29,7 +29,7 @@ CAUSES = (FOREIGN, STALE, WRONG, UNWRITTEN)
 class Record:
     """One written row. anchor: the position it stood for. chain: (position, token) pairs it consumed through its own
     chain, its own last. foreign: a token or hidden of another request is in that chain. base: whether the hidden that
-    starts the chain was right. faults: codes of its local findings."""
+    starts the chain was right. faults: codes of its local findings. hidden: the digest it consumed."""
 
     request: str
     depth: int
@@ -39,6 +39,7 @@ class Record:
     foreign: bool
     faults: frozenset[str]
     output: int
+    hidden: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Ledger:
         for p, location, equal in zip(positions.tolist(), locations.tolist(), same.tolist(), strict=True):
             record = cells.get(location)
             if equal and record is not None and not record.faults:
-                state = EXACT if p + depth + 1 <= view.known else PROVISIONAL
+                state = EXACT if p + self.spec.ahead(depth) <= view.known else PROVISIONAL
             else:
                 state = self._bad_state(record, view, p, equal, drafts)
             yield Entry(name, depth, p, state, equal)
@@ -121,11 +122,18 @@ class Ledger:
             chain = tuple((p + q - record.anchor, token) for q, token in chain)
         if any(token_at(view, q, drafts) != token for q, token in chain if view.sampled or q <= view.known):
             return STALE
-        if record.faults or record.anchor != p:
+        if record.faults or record.anchor != p or self._hidden_left_behind(record, view, p):
             return WRONG
-        if not view.sampled and p + record.depth + 1 > view.known:
+        if not view.sampled and p + self.spec.ahead(record.depth) > view.known:
             return PROVISIONAL  # while the prompt is read, whichever round's drafts it consumed (S13 runs it again)
         return EXACT if equal else TAINTED
+
+    def _hidden_left_behind(self, record: Record, view: View, p: int) -> bool:
+        """A shifted head's row that read the draft's own hidden, and was not run again once h(p+d) was there (S1)."""
+        source = p + record.depth
+        if self.spec.hidden != "shifted" or record.depth == 0 or source >= view.computed:
+            return False
+        return record.hidden != int(view.hidden[source])
 
 
 def token_at(view: View, position: int, drafts: list[int]) -> int | None:

@@ -35,6 +35,7 @@ class _Call:
 
     step: Round
     call: CallLog
+    number: int
     evidence: Evidence
     changed: set[tuple[int, int]]
     ledger: Ledger
@@ -59,8 +60,8 @@ def check_calls(
     """Check every call of a round in order, and enter its rows in the ledger. changed: KV cells as (depth, location)
     that differ from what stood there before the round."""
     found = Found()
-    for call in evidence.calls:
-        c = _Call(step, call, evidence, changed, ledger, registry, spec, found)
+    for number, call in enumerate(evidence.calls):
+        c = _Call(step, call, number, evidence, changed, ledger, registry, spec, found)
         for row in range(len(call.seq_lens)):
             if row < len(step.views):
                 _check_request(c, row, step.views[row])
@@ -69,8 +70,10 @@ def check_calls(
     return found
 
 
-def sampled_drafts(evidence: Evidence, row: int) -> list[int]:
-    """What the model sampled for a batch row this round, by depth: draft m at [m-1]."""
+def sampled_drafts(evidence: Evidence, row: int, spec: Spec) -> list[int]:
+    """What the model sampled for a batch row this round, by depth (or, of one layer, by call): draft m at [m-1]."""
+    if spec.hidden == "single":
+        return [int(call.tokens[row]) for call in evidence.calls]
     latest = {call.depth: int(call.tokens[row]) for call in evidence.calls if row < len(call.tokens)}
     return [latest[d] for d in sorted(latest)]
 
@@ -96,7 +99,8 @@ def check_results(step: Round, evidence: Evidence, drafts: list[list[int]]) -> l
 def stale_story(record: Record) -> dict[str, Any]:
     """Why an entry with no row at fault is stale: what it consumed, and when."""
     consumed = ", ".join(f"{token} for position {q}" for q, token in record.chain)
-    return {"because": f"last written in round {record.round}, it consumed {consumed}, and nothing wrote it again"}
+    because = f"last written in round {record.round}, it consumed {consumed}, and nothing wrote it again"
+    return {"because": because, "by": record.request, "written": record.round, "chain": [list(c) for c in record.chain]}
 
 
 def _check_padding(c: _Call, row: int) -> None:
@@ -113,15 +117,22 @@ def _check_request(c: _Call, row: int, view: View) -> None:
     for g, table in enumerate(c.call.page_table):
         if not np.array_equal(table[row], view.request.tables[g].pages):
             c.add("FO203", view, None, group=g, because="the page table row is not this request's")
-    sample = int(c.call.sample_rows[row])
+    sample, wanted = int(c.call.sample_rows[row]), _sampled_position(c, view)
     sampled_here = False
     for place in places(c.call, row, view, group):
         faults = _check_row(c, row, view, place, group)
-        sampled_here |= place.row == sample and place.anchor == view.computed - 1
+        sampled_here |= place.row == sample and place.anchor == wanted
         _enter(c, row, view, place, faults, group)
     if not sampled_here:
         rows = list(c.call.rows_of(row))
-        c.add("FO105", view, None, expected=f"the row of position {view.computed - 1}", got=sample, rows=rows)
+        c.add("FO105", view, None, expected=f"the row of position {wanted}", got=sample, rows=rows)
+
+
+def _sampled_position(c: _Call, view: View) -> int:
+    """Where this call's draft comes from: F-1 (S2); of heads that run rows on their own drafts, the last such row."""
+    if c.spec.hidden == "previous":
+        return view.computed + c.call.depth
+    return view.computed - 1 + (c.number if c.spec.hidden == "single" else 0)
 
 
 def _check_row(c: _Call, row: int, view: View, place: RowPlace, group: int) -> set[str]:
@@ -132,14 +143,19 @@ def _check_row(c: _Call, row: int, view: View, place: RowPlace, group: int) -> s
         faults.add(code)
         c.add(code, view, place, **detail)
 
-    if place.located is None:
-        fault("FO204", location=place.location, because="the cell is on no page of this request")
-    if place.extent - 1 != place.anchor:
-        fault("FO107", expected=place.anchor + 1, got=place.extent)
-    if place.position != place.anchor:
-        fault("FO103", expected=place.anchor, got=place.position)
+    if place.located is None and _held(c, view, place, group):
+        fault("FO204", location=place.location, because="the cell is on a page that is not this request's")
+    if place.extent < 1 <= place.anchor + 1:  # a row before the first position, placed at one all the same
+        fault("FO103", expected=place.extent - 1, got=place.position)
+    else:
+        if place.extent - 1 != place.anchor:
+            fault("FO107", expected=place.anchor + 1, got=place.extent)
+        if place.position != place.anchor:
+            fault("FO103", expected=place.anchor, got=place.position)
     if place.anchor < 0 or _misplaced(c, view, place):
-        fault("FO104", got=[int(loc[place.row]) for loc in c.call.out_cache_loc], located=place.located)
+        want = [table.location(place.anchor) if place.anchor >= 0 else -1 for table in view.request.tables]
+        got = [int(loc[place.row]) for loc in c.call.out_cache_loc]
+        fault("FO104", expected=want, got=got, located=place.located)
     if place.located is not None and _changes_shared(c, view, place, group):
         fault("FO209", because=f"page {_page(c, place, group)} is shared below {view.request.hit}, its cell changed")
         return faults | _value_faults(c, row, view, place, silent=True)
@@ -172,17 +188,20 @@ def _value_code(code: str, source: Source | None) -> str:
 
 
 def _story(what: str, want: int | None, got: int, source: Source | None) -> dict[str, Any]:
-    words = source.words() if source is not None else "a value nobody gave out"
-    return {"what": what, "expected": want, "got": got, "because": f"it consumed the {words}"}
+    words = f"the {source.words()}" if source is not None else "a value nobody gave out"
+    return {"what": what, "expected": want, "got": got, "because": f"it consumed {words}"}
 
 
 def _wanted_token(c: _Call, row: int, view: View, place: RowPlace) -> int | None:
-    return token_at(view, place.anchor + c.call.depth + 1, sampled_drafts(c.evidence, row)[: c.call.depth])
+    drafts = sampled_drafts(c.evidence, row, c.spec)[: c.call.depth]
+    return token_at(view, place.anchor + c.spec.ahead(c.call.depth), drafts)
 
 
 def _wanted_hidden(c: _Call, view: View, place: RowPlace) -> int | None:
     """S1: h(p) at depth 0 and for target heads, h(p+d) while the target is there for shifted ones, else O(d-1,p)."""
     depth, p = c.call.depth, place.anchor
+    if c.spec.hidden == "previous":
+        return int(view.hidden[p - 1]) if p else 0
     source = p + (depth if c.spec.hidden == "shifted" else 0)
     if depth == 0 or (c.spec.hidden != "chain" and source < view.computed):
         return int(view.hidden[source])
@@ -201,6 +220,11 @@ def _page(c: _Call, place: RowPlace, group: int) -> int:
     return place.location // c.spec.groups[group].page_size
 
 
+def _held(c: _Call, view: View, place: RowPlace, group: int) -> bool:
+    """Somebody holds the page that the row writes."""
+    return bool(view.request.tables[group].pool.refs[_page(c, place, group)] > 0)
+
+
 def _changes_shared(c: _Call, view: View, place: RowPlace, group: int) -> bool:
     """The row writes a shared page, and what it writes is not what stood there."""
     if not view.request.tables[group].pool.shared(_page(c, place, group)):
@@ -212,7 +236,7 @@ def _enter(c: _Call, row: int, view: View, place: RowPlace, faults: set[str], gr
     """Enter the row in the ledger: its chain, and whether something foreign is in it."""
     name, depth = view.request.name, c.call.depth
     got, held = int(c.call.input_ids[place.row]), int(c.call.hidden_digest[place.row])
-    chain: tuple[tuple[int, int], ...] = ((place.anchor + depth + 1, got),)
+    chain: tuple[tuple[int, int], ...] = ((place.anchor + c.spec.ahead(depth), got),)
     foreign = False
     if "FO101" in faults or "FO203" in faults:
         source = c.registry.token(got, name)
@@ -225,7 +249,7 @@ def _enter(c: _Call, row: int, view: View, place: RowPlace, faults: set[str], gr
         chain = below.chain + chain
         foreign |= below.foreign
     output = int(c.call.output_digest[place.row])
-    record = Record(name, depth, place.anchor, c.step.index, chain, foreign, frozenset(faults), output)
+    record = Record(name, depth, place.anchor, c.step.index, chain, foreign, frozenset(faults), output, held)
     c.ledger.write(place.location, record)
     c.registry.note_output(name, depth, place.anchor, output, c.step.index)
     c.found.written.add((depth, place.location))

@@ -49,9 +49,10 @@ class Outcome:
         return out
 
 
-def play(timeline: Timeline, drafter: Drafter) -> Iterator[tuple[Round, Evidence, Verdict]]:
-    """Run the timeline to its end, one verdict a round. Stop iterating to stop early."""
-    judge = Judge(timeline.config(), timeline.max_positions)
+def play(timeline: Timeline, drafter: Drafter, judge: Judge | None = None) -> Iterator[tuple[Round, Evidence, Verdict]]:
+    """Run the timeline to its end, one verdict a round. Stop iterating to stop early. judge: a fresh one, for callers
+    that want its books afterwards."""
+    judge = judge or Judge(timeline.config(), timeline.max_positions)
     for step in timeline.steps():
         if isinstance(step, Round):
             evidence = drafter.round(step)

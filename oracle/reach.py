@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frontier_oracle.oracle.spec import Spec
 
 Cell = tuple[int, int]
+Bools = NDArray[np.bool_]
 
 
 def reach(
@@ -41,7 +43,7 @@ def reach(
     return frozenset((int(d), int(p)) for d, p in found)
 
 
-def _grid(cells: Iterable[Cell], spec: Spec, computed: int) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+def _grid(cells: Iterable[Cell], spec: Spec, computed: int) -> Bools:
     """[steps, computed] bool."""
     grid = np.zeros((spec.steps, computed), dtype=np.bool_)
     for depth, position in cells:
@@ -50,12 +52,10 @@ def _grid(cells: Iterable[Cell], spec: Spec, computed: int) -> np.ndarray[tuple[
     return grid
 
 
-def _outputs(
-    entries: np.ndarray[tuple[int], np.dtype[np.bool_]], window: int | None
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _outputs(entries: Bools, window: int | None) -> Bools:
     """[computed] bool: O(d,p) is off where any entry that row p attends to is."""
     count = np.concatenate([[0], np.cumsum(entries)])
     last = np.arange(1, len(entries) + 1)
     first = np.zeros_like(last) if window is None else np.maximum(last - window, 0)
-    result: np.ndarray[tuple[int], np.dtype[np.bool_]] = count[last] > count[first]
+    result: Bools = count[last] > count[first]
     return result

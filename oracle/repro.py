@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from frontier_oracle.oracle.errors import RecordError, UsageError
+from frontier_oracle.oracle.files import plain, write_whole
 from frontier_oracle.oracle.language import parse, render
 from frontier_oracle.oracle.rules import RULES, Finding
 from frontier_oracle.oracle.scenario import Admit, Decode, Event, Extend, Finish, Scenario, validate
@@ -92,9 +91,9 @@ def write(path: str | Path, repro: Repro) -> None:
         # Last: its detail is free-form, and ``_Reader._fail`` looks for the first line with a key.
         "finding": None if repro.finding is None else asdict(repro.finding),
     }
-    text = json.dumps(document, indent=2, allow_nan=False, default=_plain) + "\n"
+    text = json.dumps(document, indent=2, allow_nan=False, default=plain) + "\n"
     try:
-        _replace(Path(path), text)
+        write_whole(Path(path), text)
     except OSError as error:
         raise RecordError(f"{path}: cannot be written: {error.strerror}") from None
 
@@ -235,30 +234,3 @@ def _str(value: Any) -> str:
     if type(value) is not str:
         raise TypeError(f"{value!r}, expected a string")
     return value
-
-
-def _plain(value: Any) -> Any:
-    """numpy scalars and arrays in a finding's detail become plain numbers and lists."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} in a repro file: expected plain data")
-
-
-def _replace(target: Path, text: str) -> None:
-    """Put ``text`` at ``target`` in one step; both the bytes and the new name are on disk afterwards."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # A name of its own, beside the target: os.replace is atomic only inside one file system.
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.tmp")
-    try:
-        with open(temporary, "x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

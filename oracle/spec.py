@@ -8,7 +8,9 @@ from typing import Literal
 
 from frontier_oracle.oracle.errors import RingTooShort, SpecError, StepsExceedWindow, WindowTooNarrow
 
-HiddenSemantic = Literal["chain", "target", "shifted"]
+# chain, target, shifted: S1. previous: unshifted, depth d at p consumes x[p] and h(p-1). single: one layer serves every
+# step, which runs one more row, on the output of the row before (EAGLE-like).
+HiddenSemantic = Literal["chain", "target", "shifted", "previous", "single"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Spec:
             raise WindowTooNarrow(f"k={self.k}: a verify window needs k >= 2")
         if self.steps == 0:
             object.__setattr__(self, "steps", self.k - 1)
-        if not 1 <= self.steps:
+        if not self.steps >= 1:
             raise SpecError(f"steps={self.steps}: at least one draft depth is needed")
         if self.steps > self.k:
             raise StepsExceedWindow(f"steps={self.steps} > k={self.k}: a k-row window covers at most k depths (S4)")
@@ -73,6 +75,15 @@ class Spec:
     def max_accept(self) -> int:
         """Longest accept length, bonus included: min(k, steps + 1)."""
         return min(self.k, self.steps + 1)
+
+    @property
+    def layers(self) -> int:
+        """Draft layers with caches of their own: one a depth, or one for all steps."""
+        return 1 if self.hidden == "single" else self.steps
+
+    def ahead(self, depth: int) -> int:
+        """How far in front of a row the token stands that it consumes: d + 1 (S1), 0 for unshifted heads."""
+        return 0 if self.hidden == "previous" else depth + 1
 
     def group_of(self, depth: int) -> int:
         """Cache group of a depth's KV layer."""

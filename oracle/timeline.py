@@ -8,26 +8,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from frontier_oracle.oracle import digest
 from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig, ExtendBatch
+from frontier_oracle.oracle.engine_requests import (
+    Adopted,
+    Released,
+    Request,
+    Room,
+    Round,
+    Step,
+    View,
+    room_of,
+    run_target,
+)
 from frontier_oracle.oracle.pages import PagePool, Table
 from frontier_oracle.oracle.scenario import (
     Admit,
     Decode,
+    Event,
     Extend,
     Finish,
     Scenario,
     chunks_after_hit,
-    max_batch,
-    max_positions,
-    requests,
     validate,
 )
+from frontier_oracle.oracle.spec import Spec
+
+__all__ = ["POLICIES", "Adopted", "Released", "Request", "Room", "Round", "Step", "Timeline", "View"]
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
@@ -36,124 +47,71 @@ PROMPT, COMMIT, GARBAGE, DISCARDED = 1, 2, 3, 4
 POLICIES = ("successor", "tokens")
 
 
-@dataclass
-class Request:
-    """One request as the engine holds it. tokens = x[0..K], hidden = h(0..C-1), computed = C, hit = L."""
-
-    name: str
-    number: int
-    slot: int
-    prompt: int
-    tokens: list[int]
-    chunks: list[int]
-    hidden: I64
-    states: I64
-    tables: list[Table]
-    hit: int = 0
-    computed: int = 0
-    drafts: I32 = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-
-    @property
-    def known(self) -> int:
-        """K: the last known token's position."""
-        return len(self.tokens) - 1
-
-
-@dataclass(frozen=True)
-class View:
-    """What one request's row must be judged against in a round. tokens [K+1], hidden [C]; tables are live objects
-    whose locations hold for this round; sampled: x[C] was sampled (decode, or a prompt's last chunk)."""
-
-    request: Request
-    tokens: I32
-    hidden: I64
-    computed: int
-    before: int
-    accept: int
-    sampled: bool
-
-    @property
-    def known(self) -> int:
-        return len(self.tokens) - 1
-
-
-@dataclass(frozen=True)
-class Adopted:
-    """A request took a slot with ``length`` cached positions; ``pages`` are group 0's."""
-
-    request: Request
-    pages: tuple[int, ...]
-    length: int
-
-
-@dataclass(frozen=True)
-class Released:
-    """The request's slot is free again."""
-
-    request: Request
-
-
-@dataclass(frozen=True)
-class Round:
-    """One model round. ``batch`` holds numpy arrays, hiddens as int64 digests [N]; views are per live batch row."""
-
-    index: int
-    mode: str
-    batch: ExtendBatch | DecodeBatch
-    views: tuple[View, ...]
-    fresh_pages: tuple[tuple[int, int], ...]
-
-
-Step = Adopted | Released | Round
-
-
 class Timeline:
     """Runs a scenario. Iterate over ``steps()``; after each Round call ``commit`` with what the system returned."""
 
     def __init__(self, scenario: Scenario, policy: str = "successor") -> None:
         validate(scenario)
-        self.scenario, self.spec, self.policy = scenario, scenario.spec, policy
-        self.names = list(requests(scenario))
-        self.max_positions = max_positions(scenario)
-        longest = max([_longest_chunk(a) for a in requests(scenario).values()], default=1)
-        cols = [g.cols(self.max_positions, self.spec.k, longest) for g in self.spec.groups]
-        self.pools = [PagePool(g, len(self.names) * c + 1) for g, c in zip(self.spec.groups, cols, strict=True)]
-        self.cols = tuple(cols)
-        self.free_slots = list(range(scenario.slots, 0, -1))
+        self.scenario = scenario
+        self._build(scenario.spec, room_of(scenario), policy)
+
+    @classmethod
+    def open(cls, spec: Spec, room: Room, policy: str = "successor") -> Timeline:
+        """A timeline whose events are not known yet: drive it with ``advance``. The caller keeps them legal (scenario
+        .Books) and within ``room``."""
+        timeline = cls.__new__(cls)
+        timeline.scenario = Scenario(spec, room.hidden_size, room.slots)
+        timeline._build(spec, room, policy)
+        return timeline
+
+    def _build(self, spec: Spec, room: Room, policy: str) -> None:
+        self.spec, self.room, self.policy = spec, room, policy
+        self.max_positions = room.positions
+        self.cols = tuple(g.cols(room.positions, spec.k, room.chunk) for g in spec.groups)
+        self.pools = [PagePool(g, room.requests * c + 1) for g, c in zip(spec.groups, self.cols, strict=True)]
+        self.free_slots = list(range(room.slots, 0, -1))
         self.live: dict[str, Request] = {}
         self.gone: dict[str, Request] = {}
         self.rounds = 0
         self._fresh: list[tuple[int, int]] = []
 
     def config(self, device: str = "cpu", dtype: str = "bfloat16") -> DraftConfig:
-        """The buffers a system needs for this scenario."""
+        """The buffers a system needs for this timeline."""
         return DraftConfig(
             spec=self.spec,
-            num_slots=self.scenario.slots + 1,
-            max_batch=max_batch(self.scenario),
+            num_slots=self.room.slots + 1,
+            max_batch=self.room.batch,
             num_pages=tuple(p.num_pages for p in self.pools),
             cols=self.cols,
-            hidden_size=self.scenario.hidden_size,
+            hidden_size=self.room.hidden_size,
             dtype=dtype,
             device=device,
         )
 
     def steps(self) -> Iterator[Step]:
-        for position, event in enumerate(self.scenario.events):
-            if isinstance(event, Admit):
-                request = self._admit(event)
-                if request.hit:
-                    yield Adopted(request, request.tables[0].logical_pages(), request.hit)
-                while request.chunks and not event.held:
-                    yield self._extend([request])
-            elif isinstance(event, Extend):
-                batch = [self.live[n] for n in event.names if self.live[n].chunks]
-                if batch:
-                    yield self._extend(batch)
-            elif isinstance(event, Decode):
-                yield self._decode(event)
-            elif isinstance(event, Finish):
-                yield self._finish(event.name, position)
+        """All of the scenario's steps."""
+        events = self.scenario.events
+        for position, event in enumerate(events):
+            later = (e for e in events[position + 1 :] if isinstance(e, Admit) and e.like is not None)
+            kept = isinstance(event, Finish) and any(e.like[0] == event.name for e in later if e.like is not None)
+            yield from self.advance(event, kept)
+
+    def advance(self, event: Event, kept: bool = False) -> Iterator[Step]:
+        """One event's steps. kept: the prefix cache keeps the pages of the request that ends (a later hit names it)."""
+        if isinstance(event, Admit):
+            request = self._admit(event)
+            if request.hit:
+                yield Adopted(request, request.tables[0].logical_pages(), request.hit)
+            while request.chunks and not event.held:
+                yield self._extend([request])
+        elif isinstance(event, Extend):
+            batch = [self.live[n] for n in event.names if self.live[n].chunks]
+            if batch:
+                yield self._extend(batch)
+        elif isinstance(event, Decode):
+            yield self._decode(event)
+        else:
+            yield self._finish(event.name, kept)
 
     def commit(self, step: Round, returned: I32) -> None:
         """Take the drafts a system returned for a round ([bs, steps+1]); the next verify round builds on them."""
@@ -163,7 +121,7 @@ class Timeline:
     # -- requests ----------------------------------------------------------------------------------------------------
 
     def _admit(self, event: Admit) -> Request:
-        number = self.names.index(event.name)
+        number = len(self.live) + len(self.gone)
         tokens = digest.scripted_token(PROMPT, number, np.arange(event.prompt, dtype=np.int64)).tolist()
         tables = [Table(pool, cols) for pool, cols in zip(self.pools, self.cols, strict=True)]
         donor = None
@@ -171,7 +129,7 @@ class Timeline:
             donor = self.live.get(event.like[0]) or self.gone[event.like[0]]
             tokens[: event.like[1]] = donor.tokens[: event.like[1]]
         hit = self._hit(event, donor) if donor is not None and event.like is not None else 0
-        states, hidden = _run_target(tokens)
+        states, hidden = run_target(tokens)
         request = Request(
             event.name, number, self.free_slots.pop(), event.prompt, tokens, [], hidden, states, tables, hit, hit
         )
@@ -192,10 +150,9 @@ class Timeline:
         kept = all(t.retains(length, g.window) for t, g in zip(donor.tables, self.spec.groups, strict=True))
         return length if kept else 0
 
-    def _finish(self, name: str, position: int) -> Released:
+    def _finish(self, name: str, kept: bool) -> Released:
         request = self.live.pop(name)
-        later = self.scenario.events[position + 1 :]
-        if any(isinstance(e, Admit) and e.like is not None and e.like[0] == name for e in later):
+        if kept:
             for table in request.tables:
                 table.hold()
         held = [Table(t.pool, t.cols, reached=t.reached) for t in request.tables]
@@ -217,7 +174,7 @@ class Timeline:
         for r in batch:
             s, n = r.computed, r.chunks.pop(0)
             end = s + n
-            self._ensure(r, end)
+            self._ensure(r, end + self.spec.steps)  # some drafters run rows on their drafts (S22: spare positions)
             ids += r.tokens[s:end]
             hidden.append(r.hidden[s:end])
             ahead = r.tokens[end : end + steps] if end < r.prompt else []
@@ -338,19 +295,3 @@ class Timeline:
         self._fresh = []
         self.rounds += 1
         return step
-
-
-def _run_target(tokens: list[int]) -> tuple[I64, I64]:
-    """(states [P], hiddens [P]) of the target over a prompt."""
-    states = np.zeros(len(tokens), dtype=np.int64)
-    state = np.zeros(1, dtype=np.int64)
-    for p, token in enumerate(tokens):
-        state = digest.target_state(state, np.array([token], dtype=np.int64))
-        states[p] = state[0]
-    return states, digest.target_hidden(states, np.arange(len(tokens), dtype=np.int64))
-
-
-def _longest_chunk(admit: Admit) -> int:
-    """The longest EXTEND round an admission can lead to, whatever the prefix cache gives."""
-    chunks = admit.chunks or (admit.prompt,)
-    return max(*chunks, chunks[0] + admit.prompt - sum(chunks))

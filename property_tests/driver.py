@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig, DraftModel, ExtendBatch, ForwardInputs
+from frontier_oracle.oracle.contract import DraftConfig, DraftModel, ExtendBatch, ForwardInputs
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.oracle.evidence import Evidence, StashImage
 from frontier_oracle.oracle.play import Outcome, outcome
@@ -43,9 +44,7 @@ class TorchDrafter:
     """oracle.play.Drafter over a torch system. ring_rows overrides the probe's ring (for planted faults); guard
     watches ``decode`` of a system that declares "device_only" for host reads (FO302)."""
 
-    def __init__(
-        self, factory: Factory, config: DraftConfig, ring_rows: int | None = None, guard: bool = True
-    ) -> None:
+    def __init__(self, factory: Factory, config: DraftConfig, ring_rows: int | None = None, guard: bool = True) -> None:
         self.config = config
         self.probe = DigestProbe(config, ring_rows=ring_rows, record=True)
         model: DraftModel = _Unguarded(self.probe) if guard else self.probe
@@ -81,13 +80,11 @@ class TorchDrafter:
         )
 
     def _run(self, step: Round) -> Any:
+        if isinstance(step.batch, ExtendBatch):
+            chunk = to_torch(step.batch, self.config)
+            return _call(lambda: self.system.extend(chunk), f"extend() in round {step.index}")
         batch = to_torch(step.batch, self.config)
-        if isinstance(batch, ExtendBatch):
-            return _call(lambda: self.system.extend(batch), f"extend() in round {step.index}")
-        assert isinstance(batch, DecodeBatch)
-        if not self._guard:
-            return _call(lambda: self.system.decode(batch), f"decode() in round {step.index}")
-        with no_host_reads(step.index):
+        with no_host_reads(step.index) if self._guard else nullcontext():
             return _call(lambda: self.system.decode(batch), f"decode() in round {step.index}")
 
     def _returned(self, step: Round, returned: Any, errors: list[str]) -> np.ndarray:

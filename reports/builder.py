@@ -89,8 +89,8 @@ class TraceBuilder:
 
     def number(self, name: str, value: Any, definition: str | None, line: int | None) -> None:
         """A number the source states about the whole of itself."""
-        value = as_float(value)
-        if value is not None:
+        value = self._stated(as_float(value), line)
+        if value == value:
             where = self._files[-1] if line is None else f"{self._files[-1]}:{line}"
             self.engine_numbers.append(EngineNumber(name, value, definition, where))
 
@@ -101,14 +101,26 @@ class TraceBuilder:
             unit.requests = 1
         for name, column in self._ints.items():
             column.append(len(self._files) - 1 if name == "file" else self._checked(unit, name))
-        for column, value in zip(self._reported, (unit.reported_mean, unit.reported_rate), strict=True):
-            column.append(float("nan") if value is None else value)
-        name = unit.category
-        self._category.append(NULL32 if name is None else self._categories.setdefault(name, len(self._categories)))
+        for reported, value in zip(self._reported, (unit.reported_mean, unit.reported_rate), strict=True):
+            reported.append(self._stated(value, unit.line))
+        known = self._categories
+        self._category.append(NULL32 if unit.category is None else known.setdefault(unit.category, len(known)))
         self._finish.append(unit.finish_reason)
+        if unit.histogram is not None and not all(0 <= n <= _COUNT_LIMIT for n in unit.histogram):
+            self.problem("count out of range", unit.line, f"the histogram of {unit.request_id!r}; read as null")
+            unit.histogram = None
         self._histograms.append(unit.histogram)
+        if unit.per_position is not None and not all(0 <= n <= _COUNT_LIMIT for n in unit.per_position):
+            self.problem("count out of range", unit.line, f"per-position rates of {unit.request_id!r}; read as null")
+            unit.per_position = None
         self._per_position.append(unit.per_position)
         self._add_rounds(unit)
+
+    def _stated(self, value: float | None, line: int | None) -> float:
+        if value is not None and abs(value) > _COUNT_LIMIT:
+            self.problem("count out of range", line, f"a stated mean or rate of {value:.6g}; read as null")
+            value = None
+        return float("nan") if value is None else value
 
     def _checked(self, unit: Unit, name: str) -> int:
         value = getattr(unit, name)
@@ -143,6 +155,9 @@ class TraceBuilder:
         self._starts.append(self._starts[-1] + n)
 
     def finish(self) -> Trace:
+        """The trace, its totals completed and its invariants checked."""
+        if len(set(self._files[1:])) == 1:
+            self.header.source_file = self._files[-1]
         rounds = {}
         for name, column in self._rounds.items():
             values = np.frombuffer(column, dtype=np.int32) if len(column) else np.empty(0, np.int32)
@@ -176,14 +191,16 @@ def complete_totals(trace: Trace) -> None:
     lengths = np.diff(trace.starts)
     has = lengths > 0
     _fill(trace, "verify_steps", has, lengths)
-    for total, column, less_one in (
-        ("accepted_total", "al_raw", True), ("drafted_total", "drafted", False), ("committed_total", "al_committed", False),
-    ):  # fmt: skip
+    for name, column, less_one in (
+        ("accepted_total", "al_raw", True),
+        ("drafted_total", "drafted", False),
+        ("committed_total", "al_committed", False),
+    ):
         values = trace.rounds.get(column)
-        if values is None:
-            continue
+        if values is None or (column == "al_raw" and trace.header.truncation == "unknown"):
+            continue  # lengths of which it is not known whether they are cut give no raw total
         sums, nulls = sums_by_unit(values, trace.starts)
-        _fill(trace, total, has & (nulls == 0), sums - lengths if less_one else sums)
+        _fill(trace, name, has & (nulls == 0), sums - lengths if less_one else sums)
     committed = trace.header.truncation == "committed"
     for u, histogram in enumerate(trace.histograms or ()):
         if histogram is None:

@@ -27,14 +27,33 @@ F64 = NDArray[np.float64]
 UNIT_KINDS = ("request", "window", "iteration", "lifetime", "aggregate")
 
 ROUND_COLUMNS = (
-    "drafted", "al_raw", "al_committed", "out_pos", "ctx_len", "cap", "truncated", "is_warmup", "batch_size",
-)  # fmt: skip
+    "drafted",
+    "al_raw",
+    "al_committed",
+    "out_pos",
+    "ctx_len",
+    "cap",
+    "truncated",
+    "is_warmup",
+    "batch_size",
+)
 """int32 columns of the round table. accepted_drafts is al_raw - 1 and is written out, not held twice."""
 
 UNIT_INTS = (
-    "turn", "choice", "prompt_tokens", "completion_tokens", "verify_steps", "accepted_total", "drafted_total",
-    "committed_total", "requests", "prefill_in_rounds", "is_warmup", "line", "file",
-)  # fmt: skip
+    "turn",
+    "choice",
+    "prompt_tokens",
+    "completion_tokens",
+    "verify_steps",
+    "accepted_total",
+    "drafted_total",
+    "committed_total",
+    "requests",
+    "prefill_in_rounds",
+    "is_warmup",
+    "line",
+    "file",
+)
 
 
 @dataclass

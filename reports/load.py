@@ -19,10 +19,19 @@ from frontier_oracle.reports.readers.source import SourceError
 
 _NESTED = 2
 """How deep a document's lists are searched for records if the document itself is of no known format."""
+_HOPELESS = 1000
+"""A file of which so many lines are no known records, and none is one, is not read as JSON to its end."""
 _RESPONSES = frozenset(
-    ("vllm-response", "sglang-openai", "sglang-meta-info", "tokenspeed-meta-info", "trtllm-perf-metrics",
-     "llamacpp-response", "aiperf-record")
-)  # fmt: skip
+    (
+        "vllm-response",
+        "sglang-openai",
+        "sglang-meta-info",
+        "tokenspeed-meta-info",
+        "trtllm-perf-metrics",
+        "llamacpp-response",
+        "aiperf-record",
+    )
+)
 """Formats in which a file of one record is one request: such files of a directory make one trace."""
 
 
@@ -143,7 +152,9 @@ class _File:
             if last is None or not last.recognise(record):
                 last = next((reader for reader in readers if reader.recognise(record)), None)
             if last is None:
-                self.problems.add("unrecognised record", self.shown, line, f"keys {', '.join(map(str, list(record)[:8]))}")
+                self.problems.add(
+                    "unrecognised record", self.shown, line, f"keys {', '.join(map(str, list(record)[:8]))}"
+                )
                 continue
             used[last.name] = last
             last.read(record, line, self._target(last))
@@ -193,6 +204,8 @@ class _File:
             else:
                 why = record if isinstance(record, str) else "not an object"
                 self.problems.add("broken line", self.shown, number, why)
+                if self.problems.total() > _HOPELESS and not self.builders:
+                    return
 
     def _of_document(self, document: Any) -> Iterator[tuple[int, dict[str, Any]]]:
         if isinstance(document, dict) and (self.forced or any(reader().recognise(document) for reader in JSON_READERS)):
@@ -200,26 +213,32 @@ class _File:
             return
         found = list(_nested(document, _NESTED))
         self.single = self.single and not found
-        for n, record in enumerate(found, start=1):
-            yield n, record
+        yield from enumerate(found, start=1)
         if not found and isinstance(document, dict):
             yield 1, document
 
     def _read_text(self) -> None:
         readers = [reader() for reader in TEXT_READERS if self.forced in (None, reader.name)]
         opened: list[TextReader] = []
-        for number, line in source.lines(self.path):
+        needles = sorted({needle for reader in readers for needle in reader.needles})
+        for number, line in source.matching_lines(self.path, needles, lambda: bool(opened)):
             for reader in readers:
                 if reader in opened or any(needle in line for needle in reader.needles):
                     self._feed(reader, opened, line, number)
         for reader in readers:
             if reader.name in self.builders:
                 reader.finish(self.builders[reader.name])
+                if reader.opens and not len(self.builders[reader.name]):
+                    del self.builders[reader.name]  # a needle and nothing after it
 
     def _feed(self, reader: TextReader, opened: list[TextReader], line: bytes, number: int) -> None:
         fresh = reader.name not in self.builders
         builder = self._builder(reader)
-        known = reader.feed(line.decode("utf-8", "replace").rstrip("\r\n"), number, builder)
+        try:
+            known = reader.feed(line.decode("utf-8", "replace").rstrip("\r\n"), number, builder)
+        except ValueError:  # a pattern matched digits that are no number, such as 1.2.3
+            builder.problem("unreadable log line", number, f"a number of the {reader.name} line is damaged")
+            known = True
         if reader.opens and reader not in opened:
             opened.append(reader)
         if fresh and not known and not reader.opens:

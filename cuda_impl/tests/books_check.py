@@ -1,6 +1,6 @@
 """Random EXTEND and DECODE rounds of a Books implementation against the loops. Also run as a program, in Triton's
 interpreter (TRITON_INTERPRET must be set before triton is imported) or on a GPU:
-``books_check.py K STEPS ROUNDS DEVICE HIDDEN_SIZE``.
+``books_check.py ROUNDS DEVICE K,STEPS,HIDDEN_SIZE...``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,28 @@ from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig
 
 sys.path.insert(0, str(Path(__file__).parent))
 from slow_loops import Feeder, SlowBooks, rounds_config  # noqa: E402
+
+
+class RedZones:
+    """Moves an object's tensors between poisoned margins: a kernel that reads past an end gets poison, which no result
+    may hold, and one that writes there is caught by ``check``. (The interpreter itself sees neither.)"""
+
+    MARGIN = 1024
+
+    def __init__(self, owner: object) -> None:
+        self.arenas: dict[str, tuple[torch.Tensor, int]] = {}
+        for name, tensor in [(n, t) for n, t in vars(owner).items() if isinstance(t, torch.Tensor)]:
+            poison = 99_999 if tensor.dtype in (torch.int32, torch.int64) else 99_999.0
+            size = tensor.numel()
+            arena = torch.full((size + 2 * self.MARGIN,), poison, dtype=tensor.dtype, device=tensor.device)
+            arena[self.MARGIN : self.MARGIN + size].copy_(tensor.reshape(-1))
+            setattr(owner, name, arena[self.MARGIN : self.MARGIN + size].view(tensor.shape))
+            self.arenas[name] = arena, size
+
+    def check(self) -> None:
+        for name, (arena, size) in self.arenas.items():
+            margins = torch.cat([arena[: self.MARGIN], arena[self.MARGIN + size :]])
+            assert (margins == margins[0]).all() and float(margins[0]) > 90_000, f"{name}: written past an end"
 
 
 def check_decode(books: Books, slow: SlowBooks, buffers: Buffers, batch: DecodeBatch) -> None:
@@ -75,13 +97,20 @@ def run(make_books, k: int, steps: int, rounds: int, device: str = "cpu", hidden
     """A life of five slots: chunked prompts of every shortness, decodes with padding, release and reuse, a hit."""
     config = rounds_config(k, steps, hidden_size, device)
     books, slow, feeder, buffers = make_books(config), SlowBooks(config), Feeder(config, seed), Buffers(config)
+    zones = RedZones(books), RedZones(buffers)
     for i in range(rounds):
         first = 1 + i % 5
         slots = [first, 1 + (i + 1) % 5, 1 + (i + 2) % 5]
-        for s in slots:  # released, then taken over by another request, sometimes behind a prefix hit
-            books.reset(s)
-            slow.stash[s] = {}
+        for s in slots:  # taken over by another request, some behind a prefix hit (only those need a reset)
             feeder.frontier[s] = 8 * ((i + s) % 2)
+            slow.stash[s] = {}
+            if feeder.frontier[s]:
+                books.reset(s)
+        if i % 2:  # one token behind a hit: the window reaches rows that the stash does not hold
+            check_extend(books, slow, feeder, config, slots=slots, lens=[1] * 3, final=[True] * 3, left=[0] * 3)
+            check_decode(books, slow, buffers, feeder.decode(slots))
+            check_stash(books, slow, feeder)
+            continue
         n = [1 + (i + s) % (k + 2) for s in slots]
         check_extend(
             books, slow, feeder, config, slots=slots, lens=n, final=[False] * 3, left=[1, 2, config.spec.steps]
@@ -101,11 +130,14 @@ def run(make_books, k: int, steps: int, rounds: int, device: str = "cpu", hidden
     batch = feeder.decode([1, 2, 3])
     check_decode(moved, slow, buffers, batch)
     check_stash(moved, slow, feeder)
+    for zone in zones:
+        zone.check()
 
 
 if __name__ == "__main__":
     from frontier_oracle.cuda_impl.triton_books import TritonBooks
 
-    k_, steps_, rounds_ = (int(value) for value in sys.argv[1:4])
-    run(TritonBooks, k_, steps_, rounds_, device=sys.argv[4], hidden_size=int(sys.argv[5]))
+    for shape in sys.argv[3:]:
+        k_, steps_, hidden_size_ = (int(value) for value in shape.split(","))
+        run(TritonBooks, k_, steps_, int(sys.argv[1]), device=sys.argv[2], hidden_size=hidden_size_)
     print("equal")

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import torch
+
 from frontier_oracle.oracle.contract import DraftConfig, DraftModel, StashView, System
 from frontier_oracle.property_tests.probe import DigestProbe
 

@@ -1,31 +1,16 @@
-"""Planted faults of the kinds that only a captured round has: the gate must kill each of them, on a tape and on a graph."""
+"""Planted faults of the kinds that only a captured round has: each must be killed, on a tape and on a graph."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+
 from frontier_oracle.cuda_impl.buffers import Buffers
 from frontier_oracle.cuda_impl.graph import CudaGraph
 from frontier_oracle.cuda_impl.system import FrontierDrafter, make_books
 from frontier_oracle.cuda_impl.tape import Tape
 from frontier_oracle.oracle.contract import DraftConfig, DraftModel
-
-
-class HostValueBaked(FrontierDrafter):
-    """The accepts' sum is kept by the host and goes into the round as a Python number: right when eager."""
-
-    longest = 0
-
-    def decode(self, batch: Any) -> torch.Tensor:
-        self.longest = int(batch.seq_lens.max())
-        return super().decode(batch)
-
-    def _round(self, bs: int) -> None:
-        super()._round(bs)
-        # Drafts of requests beyond the longest sequence the host knew of would be dropped.
-        beyond = self.buffers.seq_lens[:bs] > self.longest
-        self.buffers.result(bs)[:, 1:].masked_fill_(beyond[:, None], 0)
 
 
 class TailRead(FrontierDrafter):
@@ -56,10 +41,10 @@ class ReadsHost(FrontierDrafter):
 class BakedAccepts(FrontierDrafter):
     """Gathers column 0 by accept lengths that were copied to the host before the capture."""
 
-    accepts: list[int] = []  # noqa: RUF012
+    accepts: tuple[int, ...] = ()
 
     def decode(self, batch: Any) -> torch.Tensor:
-        self.accepts = batch.accept_lengths.tolist()
+        self.accepts = tuple(batch.accept_lengths.tolist())
         return super().decode(batch)
 
     def _round(self, bs: int) -> None:
@@ -69,8 +54,7 @@ class BakedAccepts(FrontierDrafter):
 
 
 FAULTS = {
-    "host value baked at capture": HostValueBaked,
-    "accepts baked at capture": BakedAccepts,
+    "host value baked at capture": BakedAccepts,
     "buffer tail read": TailRead,
     "metadata rebuilt outside the graph": MetadataOutside,
     "host read in the round": ReadsHost,

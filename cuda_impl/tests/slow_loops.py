@@ -74,13 +74,14 @@ class SlowBooks:
         self.stash[slot] = {p: v for p, v in known.items() if low <= p < frontier}
 
 
-def rounds_config(k: int, steps: int = 0, hidden_size: int = 8, device: str = "cpu") -> DraftConfig:
-    """Two cache groups of different page sizes, the second one a ring of pages; 5 slots beside slot 0."""
+def rounds_config(k: int, steps: int = 0, hidden_size: int = 8, device: str = "cpu", batch: int = 4) -> DraftConfig:
+    """Two cache groups of different page sizes, the second one a ring of pages; one slot more than a batch takes."""
     from frontier_oracle.oracle.spec import CacheGroup, Spec
 
     spec = Spec(k=k, steps=steps, groups=(CacheGroup(4), CacheGroup(8, window=16)))
-    cols = (32, 6)
-    return DraftConfig(spec, 6, 4, (1000, 200), cols, hidden_size=hidden_size, device=device)
+    cols, slots = (64, 6), batch + 2
+    pages = tuple(1 + slots * c for c in cols)
+    return DraftConfig(spec, slots, batch, pages, cols, hidden_size=hidden_size, device=device)
 
 
 def random_hidden(rows: int, config: DraftConfig, generator: torch.Generator) -> torch.Tensor:
@@ -90,7 +91,7 @@ def random_hidden(rows: int, config: DraftConfig, generator: torch.Generator) ->
 
 
 class Feeder:
-    """Random batches for four requests in slots 1..5, with tables that name every page once."""
+    """Random batches for requests in slots 1.., with tables that name every page once."""
 
     def __init__(self, config: DraftConfig, seed: int) -> None:
         self.config, self.g = config, torch.Generator().manual_seed(seed)

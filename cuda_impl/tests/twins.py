@@ -1,31 +1,44 @@
-"""Replay equals eager, bit for bit (S23): two drafters of one configuration get the same rounds, one of them captured."""
+"""Replay equals eager, bit for bit (S23): two drafters get the same rounds, one of them captured."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from frontier_oracle.cuda_impl.system import FrontierDrafter, make
-from frontier_oracle.oracle.contract import DraftConfig
+
+from frontier_oracle.cuda_impl.system import FrontierDrafter, cuda_eager
+from frontier_oracle.oracle.contract import DraftConfig, DraftModel
 from frontier_oracle.property_tests.probe import DigestProbe
 
 sys.path.insert(0, str(Path(__file__).parent))
 from gpu_bridge import state_of  # noqa: E402
 from slow_loops import Feeder  # noqa: E402
 
+Factory = Callable[[DraftConfig, DraftModel], FrontierDrafter]
+
 
 def books_of(drafter: FrontierDrafter, bucket: int) -> list[torch.Tensor]:
     """Everything a round leaves behind: the window's books, the drafts, the stash."""
     window, view = drafter.buffers.window(bucket), drafter.stash()
     assert view.valid_lens is not None
-    return [window.ids, window.positions, window.hidden, *window.locs, window.frontier, view.tokens, view.hidden, view.valid_lens]
+    return [
+        window.ids,
+        window.positions,
+        window.hidden,
+        *window.locs,
+        window.frontier,
+        view.tokens,
+        view.hidden,
+        view.valid_lens,
+    ]
 
 
-def check_twins(config: DraftConfig, captured: str, rounds: int, seed: int = 0) -> int:
+def check_twins(config: DraftConfig, captured: Factory, rounds: int, seed: int = 0) -> int:
     """Batches that grow and shrink, with every amount of padding. Returns the request-rounds compared."""
     probes = DigestProbe(config), DigestProbe(config)
-    eager, replayed = make(config, probes[0], "cuda_eager"), make(config, probes[1], captured)
+    eager, replayed = cuda_eager(config, probes[0]), captured(config, probes[1])
     feeder, checked = Feeder(config, seed), 0
     everyone = list(range(1, config.max_batch + 1))
     batch = feeder.extend(everyone, [1 + s % 5 for s in everyone], [True] * len(everyone), [0] * len(everyone))

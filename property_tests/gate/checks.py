@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from frontier_oracle.oracle.language import parse, render
+from frontier_oracle.oracle.play import play
 from frontier_oracle.oracle.scenario import Admit, Decode, Scenario
 from frontier_oracle.oracle.spec import Spec
+from frontier_oracle.oracle.timeline import Timeline
 from frontier_oracle.property_tests.bulk import BulkResult, run_bulk
 from frontier_oracle.property_tests.bulk_random import run_random
 from frontier_oracle.property_tests.drawing import Limits, random_scenario
+from frontier_oracle.property_tests.driver import TorchDrafter
 from frontier_oracle.property_tests.exhaustive import all_accepts, run_exhaustive
 from frontier_oracle.property_tests.gate.judged import Judged, describe, judge, report_failure
 from frontier_oracle.property_tests.gate.known import KNOWN
@@ -114,13 +118,14 @@ def bulk(system: SystemUnderTest, seed: int, request_rounds: int) -> Checked:
 
 
 def traces(system: SystemUnderTest, sequences: Sequence[Sequence[int]], k: int, block: int, most: int) -> Checked:
-    """Real accept sequences, clipped to k, each driven in blocks of ``block`` rounds after a prompt of 16."""
+    """Real accept sequences, clipped to k, each driven in blocks of ``block`` rounds after a prompt of 16. Of more than
+    ``most`` rounds only every n-th sequence is driven."""
     tally, spec = Tally(), Spec(k)
+    stride = max(1, math.ceil(sum(map(len, sequences)) / most))
+    if stride > 1:
+        tally.notes.append(f"every {stride}th of {len(sequences)} sequences at k={k}")
     clipped, total, by_length = 0, 0, dict[int, list[list[int]]]()
-    for lengths in sequences:
-        if total >= most:
-            tally.notes.append(f"the first {total} rounds of the traces; the nightly profile drives them all")
-            break
+    for lengths in sequences[::stride]:
         cut, n = clip(lengths, spec.max_accept)
         clipped, total = clipped + n, total + len(cut)
         for start in range(0, len(cut), block):
@@ -128,38 +133,44 @@ def traces(system: SystemUnderTest, sequences: Sequence[Sequence[int]], k: int, 
             by_length.setdefault(len(part), []).append(part)
     tally.notes.append(f"{clipped} of {total} rounds clipped to k={k}")
     for parts in by_length.values():
-        accepts = np.array(parts)
-        result = run_bulk(system.factory, spec, accepts)
+        result = run_bulk(system.factory, spec, np.array(parts))
         tally.cases += len(parts)
-        _take_bulk(tally, system, result, lambda request, parts=parts: one_request(spec, 16, parts[request]))
+        _take_bulk(tally, system, result, [one_request(spec, 16, part) for part in parts].__getitem__)
     return tally.result(f"traces k={k}", "traces")
 
 
 def determinism(system: SystemUnderTest, seed: int, count: int) -> Checked:
-    """The same seed twice gives byte-identical records: drafts, entry states and findings of every round."""
+    """The same seed twice gives byte-identical records: drafts, cells, entry states and findings of every round."""
     tally = Tally()
     limits = Limits(hits="adopt" in system.capabilities, padding="padding" in system.capabilities)
     scenarios = [random_scenario(seed, index, limits) for index in range(count)]
     for scenario in scenarios:
-        first, again = (_fingerprint(judge(system, scenario)) for _ in range(2))
+        first, again = _record(system, scenario), _record(system, scenario)
         tally.cases += 1
+        tally.request_rounds += len(first)
         if first != again and not tally.findings:
             tally.findings.append(_plain("FO601", "not deterministic", "S23", render(scenario), "two runs differ"))
     return tally.result("determinism", "determinism")
 
 
-def _fingerprint(judged: Judged) -> str:
+def _record(system: SystemUnderTest, scenario: Scenario) -> list[bytes]:
+    """One digest a round: everything that was returned, stored, and concluded."""
+    timeline = Timeline(scenario, system.policy)
+    drafter = TorchDrafter(system.factory, timeline.config(), guard=False)
     lines = []
-    for verdict in judged.outcome.verdicts:
-        lines.append(repr((verdict.round, [f.key for f in verdict.findings], verdict.drafts_equal)))
-        lines += [repr((e.request, e.depth, e.position, e.state)) for e in verdict.entries]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    for _, evidence, verdict in play(timeline, drafter):
+        state = hashlib.sha256(evidence.returned.tobytes() + evidence.ring.tobytes() + evidence.ckpt.tobytes())
+        for pool in evidence.kv:
+            state.update(pool.tobytes())
+        state.update(repr(([f.key for f in verdict.findings], verdict.entries)).encode())
+        lines.append(state.digest())
+    return lines
 
 
 def one_request(spec: Spec, prompt: int, accepts: Iterable[int]) -> Scenario:
     """One request, its prompt in one chunk, its accept lengths."""
-    events = (Admit("a", prompt), *(Decode((("a", accept),)) for accept in accepts))
-    return Scenario(spec, events=events)
+    decodes = tuple(Decode((("a", accept),)) for accept in accepts)
+    return Scenario(spec, events=(Admit("a", prompt), *decodes))
 
 
 def _take_bulk(

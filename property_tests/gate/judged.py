@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, replace
 
-from frontier_oracle.oracle.deviations import predict
 from frontier_oracle.oracle.deviations import compare as compare_sets
+from frontier_oracle.oracle.deviations import predict
 from frontier_oracle.oracle.language import render
 from frontier_oracle.oracle.play import Outcome
 from frontier_oracle.oracle.rules import RULES, Finding
@@ -15,6 +14,7 @@ from frontier_oracle.property_tests.driver import AdapterError, run_scenario
 from frontier_oracle.property_tests.gate.results import FindingReport
 from frontier_oracle.property_tests.gate.system import SystemUnderTest
 from frontier_oracle.property_tests.shrinking import shrink
+from frontier_oracle.property_tests.watching import replay_command, tell, watch_system
 
 SHRINK_SECONDS = 15.0
 
@@ -36,6 +36,11 @@ class Judged:
 def judge(system: SystemUnderTest, scenario: Scenario, guard: bool = False) -> Judged:
     """Run a scenario on a system; where it declares a design, hold it to set equality with that design."""
     outcome = run_scenario(system.factory, scenario, system.policy, stop_at_first=not system.deviates, guard=guard)
+    return weigh(system, scenario, outcome)
+
+
+def weigh(system: SystemUnderTest, scenario: Scenario, outcome: Outcome) -> Judged:
+    """What of a run's findings the system declares, and what it does not."""
     if not system.deviates or system.design is None:
         return Judged(outcome, tuple(outcome.findings))
     prediction = predict(system.design, scenario)
@@ -43,14 +48,19 @@ def judge(system: SystemUnderTest, scenario: Scenario, guard: bool = False) -> J
     absent = tuple(replace(f, detail={"because": "declared, but it did not happen"}) for f in compared.missing)
     undeclared = compared.undeclared or absent
     if not undeclared and compared.entries:
-        first = min(outcome.cause_entries() ^ prediction.outcome.cause_entries(), key=lambda pair: pair[0])
+        differing = outcome.cause_entries() ^ prediction.outcome.cause_entries()
+        round_, e = min(differing, key=lambda pair: (pair[0], pair[1].request, pair[1].depth, pair[1].position))
         detail = {"because": f"{compared.entries} cause entries differ from the declared set"}
-        undeclared = (Finding("FO201", first[0], first[1].request, first[1].depth, first[1].position, detail),)
+        undeclared = (Finding("FO201", round_, e.request, e.depth, e.position, detail),)
     return Judged(outcome, undeclared, tuple((f, prediction.ids[f.key]) for f in compared.declared))
 
 
 def report_failure(
-    system: SystemUnderTest, scenario: Scenario, judged: Judged, guard: bool = False, max_seconds: float = SHRINK_SECONDS
+    system: SystemUnderTest,
+    scenario: Scenario,
+    judged: Judged,
+    guard: bool = False,
+    max_seconds: float = SHRINK_SECONDS,
 ) -> FindingReport:
     """Shrink a failing scenario for the code of its first undeclared finding, and report that."""
     code = judged.undeclared[0].code
@@ -62,9 +72,11 @@ def report_failure(
             return False
         return bool(again.undeclared) and again.undeclared[0].code == code
 
-    small = shrink(scenario, still_fails, max_seconds)
+    small = shrink(scenario, still_fails, SHRINK_SECONDS)
     again = judge(system, small, guard)
-    return describe(system, small, again.undeclared[0], original=render(scenario))
+    finding = again.undeclared[0]
+    story = tell(watch_system(system, small, guard), system.name, finding).splitlines()
+    return replace(describe(system, small, finding, original=render(scenario)), story=tuple(story))
 
 
 def describe(
@@ -84,5 +96,5 @@ def describe(
         detail=finding.detail,
         scenario=text,
         original=original,
-        replay=f"frontier-oracle replay --system {shlex.quote(system.name)} {shlex.quote(text)}",
+        replay=replay_command(system.name, text),
     )

@@ -13,6 +13,9 @@ KNOWN: dict[str, str] = {
     "hit of 8, chunk of 2, reused slot": "k4 page4 | a: p12 | z: p12 | end z | b: p10 hit a 8 | b1, b3",
     "divergence at a page boundary (donor continuation)": "k4 page4 | a: p16 | b: p14 hit a 8 | b1, b2 | a1",
     "hit on a live donor's newest page": "k4 page4 | a: p8 | a1 | b: p9 hit a 8 | a1 b1, a2 b1",
+    "one call writes a shared page that another row of it reads": (
+        "k8 steps6 page2 slots3 | a: p2 chunks 1,1 | b: p11 hit a 3 chunks 4,1,1,1,2,2 | c: p10 hit b 8 | c3 a2 b5, c2"
+    ),
     "partial accepts only (accept-row hidden)": "k6 page16 | a: p8 | a3, a2, a5",
     "full accepts (hole at a = k)": "k4 page16 | a: p12 | a4, a4, a4, a4",
     "no accepts (stale at depths >= 1)": "k4 page16 | a: p12 | a1, a1, a1, a1",

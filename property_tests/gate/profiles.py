@@ -7,24 +7,32 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Profile:
-    """scenarios, bulk_rounds: per system; exhaustive: (k, rounds) pairs; trace_ks: k that traces are clipped to;
-    trace_block: rounds a trace drives one request for; shards: tasks the random work is split into."""
+    """scenarios, bulk_rounds: per system; exhaustive: (k, rounds) pairs; traces: (k, rounds) pairs, k is what accept
+    lengths are clipped to, and above so many rounds only every n-th sequence is driven; trace_block: rounds a trace
+    drives one request for; shards: tasks the random work is split into."""
 
     name: str
     scenarios: int
     bulk_rounds: int
     exhaustive: tuple[tuple[int, int], ...]
-    trace_ks: tuple[int, ...]
+    traces: tuple[tuple[int, int], ...]
     trace_block: int
-    trace_rounds: int
     shards: int
 
 
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile("dev", 200, 20_000, ((2, 6), (3, 5), (4, 4)), (4,), 32, 20_000, 2),
-        Profile("ci", 1_100, 110_000, ((2, 6), (3, 6), (4, 6)), (4, 8), 32, 150_000, 4),
-        Profile("nightly", 20_000, 5_000_000, ((2, 10), (3, 8), (4, 8), (5, 6), (6, 5)), (3, 4, 8, 16), 256, 10**9, 16),
+        Profile("dev", 200, 20_000, ((2, 6), (3, 5), (4, 4)), ((4, 20_000),), 32, 2),
+        Profile("ci", 1_100, 110_000, ((2, 6), (3, 6), (4, 6)), ((4, 200_000), (8, 20_000)), 32, 4),
+        Profile(
+            "nightly",
+            20_000,
+            5_000_000,
+            ((2, 10), (3, 8), (4, 8), (5, 6), (6, 5)),
+            ((3, 10**9), (4, 10**9), (8, 10**9), (16, 10**6)),
+            256,
+            16,
+        ),
     )
 }

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +35,7 @@ from frontier_oracle.property_tests.mutants.survey import cases, survey
 from frontier_oracle.property_tests.registry import BUILT_IN
 from frontier_oracle.reports.traces import bundled_path, read_accept_lengths, read_directory
 
-NOT_PROVEN = (
-    "Not proven: attention and rotary numerics, samplers, quantised KV, whether tokens are the ones the model would give."
-)
+NOT_PROVEN = "Not proven: attention and rotary numerics, samplers, quantised KV, and the model's own quality."
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,8 @@ def _system_tasks(
     for k, rounds in profile.exhaustive:
         yield Task(f"exhaustive k={k}", system.name, checks.exhaustive, (k, rounds))
     yield Task("bulk", system.name, checks.bulk, (seed, profile.bulk_rounds))
-    for k in profile.trace_ks:
-        args = (sequences, k, profile.trace_block, profile.trace_rounds)
-        yield Task(f"traces k={k}", system.name, checks.traces, args)
+    for k, rounds in profile.traces:
+        yield Task(f"traces k={k}", system.name, checks.traces, (sequences, k, profile.trace_block, rounds))
     yield Task("known", system.name, checks.known)
     yield Task("determinism", system.name, checks.determinism, (seed + 1, 25))
 
@@ -121,16 +122,22 @@ def _run_all(work: list[Task], jobs: int, progress: Progress) -> list[Any]:
     if jobs == 1 or len(work) == 1:
         return [_tell(progress, task, _run_task(task)) for task in work]
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(work)), mp_context=context, initializer=_one_thread) as pool:
+    others = set(multiprocessing.active_children())
+    with ProcessPoolExecutor(min(jobs, len(work)), mp_context=context, initializer=_start_worker) as pool:
         futures: list[Future[Any]] = []
-        for task in work:
-            future = pool.submit(_run_task, task)
-            future.add_done_callback(lambda _, task=task: _tell(progress, task, None))
-            futures.append(future)
+        with _no_interrupts():
+            for task in work:
+                future = pool.submit(_run_task, task)
+                future.add_done_callback(partial(_finished, progress, task))
+                futures.append(future)
         try:
+            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                future.result()
             return [future.result() for future in futures]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in set(multiprocessing.active_children()) - others:
+                worker.terminate()  # a task can take a minute, and nobody wants its result any more
             raise
 
 
@@ -140,7 +147,25 @@ def _tell(progress: Progress, task: Task, result: Any) -> Any:
     return result
 
 
-def _one_thread() -> None:
+def _finished(progress: Progress, task: Task, future: Future[Any]) -> None:
+    if not future.cancelled() and future.exception() is None:
+        _tell(progress, task, None)
+
+
+@contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Workers that start meanwhile ignore interrupts: the parent ends them, and they print no tracebacks."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _start_worker() -> None:
     import torch
 
     torch.set_num_threads(1)
@@ -207,17 +232,21 @@ def _verdict(
         return NOTHING_RAN, "Nothing ran: no request-round was checked."
     bad = [system.name for system in results if system.failed]
     survivors = [m for m in mutants if not m.killed]
-    if bad or survivors:
-        parts = [f"{', '.join(bad)} diverged from the oracle"] if bad else []
-        parts += [f"{len(survivors)} of {len(mutants)} planted faults were not killed by their own code"] * bool(survivors)
-        return DIVERGENCE, f"Divergence: {'; '.join(parts)}."
-    names = " and ".join(system.name for system in results)
-    sentence = f"Equal: {names} kept their books over {rounds:,} checked request-rounds"
-    inductive = [c for s in results for c in s.checks if c.kind == "inductive" and not c.skipped]
-    if inductive:
-        sentence += ", inductive under declared obliviousness and periodicity"
+    faults = []
+    if bad:
+        faults.append(f"{', '.join(bad)} diverged from the oracle")
+    if survivors:
+        faults.append(f"{len(survivors)} of {len(mutants)} planted faults were not killed by their own code")
+    if faults:
+        return DIVERGENCE, f"Divergence: {'; '.join(faults)}."
+    parts = [f"{' and '.join(s.name for s in results)} kept their books over {rounds:,} checked request-rounds"]
+    if any(c.kind == "inductive" and not c.skipped for s in results for c in s.checks):
+        restricted = sorted({d.system for d in deviations})
+        domain = f" ({', '.join(restricted)} inside its declared domain)" if restricted else ""
+        parts.append(f"inductive under declared obliviousness and periodicity{domain}")
     if deviations:
-        sentence += f", with {sum(d.seen for d in deviations)} of {len(deviations)} declared deviations seen and no other"
+        seen = sum(d.seen for d in deviations)
+        parts.append(f"{seen} of {len(deviations)} declared deviations seen and no other")
     if with_mutants:
-        sentence += f"; all {len(mutants)} planted faults were killed by their own code"
-    return EQUAL, f"{sentence}. {NOT_PROVEN}"
+        parts.append(f"all {len(mutants)} planted faults killed by their own code")
+    return EQUAL, f"Equal: {'; '.join(parts)}. {NOT_PROVEN}"

@@ -32,7 +32,9 @@ class Resampler:
             self.group = clusters
         self.groups = count
         self.weights: F64 = (
-            rng.multinomial(count, np.full(count, 1 / count), size=DRAWS).astype(np.float64) if count >= MIN_CLUSTERS else np.empty((0, 0))
+            rng.multinomial(count, np.full(count, 1 / count), size=DRAWS).astype(np.float64)
+            if count >= MIN_CLUSTERS
+            else np.empty((0, 0))
         )
 
     @property
@@ -41,7 +43,8 @@ class Resampler:
 
     def by_group(self, values: F64) -> F64:
         """Sums of unit values [n] (NaN counts as nothing) per group: [groups]."""
-        return np.bincount(self.group, np.nan_to_num(values, nan=0.0), minlength=self.groups)
+        sums = np.bincount(self.group, np.nan_to_num(values, nan=0.0), minlength=self.groups)
+        return sums.astype(np.float64)
 
     def ratios(self, top: F64, bottom: F64) -> F64:
         """Drawn ratios of sums: top, bottom [groups] or [groups, m] give [DRAWS] or [DRAWS, m]. NaN where undefined."""

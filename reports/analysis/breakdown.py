@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +13,19 @@ from frontier_oracle.reports.canonical import F64, NULL32, Trace
 from frontier_oracle.reports.definitions import DEFINITIONS
 from frontier_oracle.reports.table import Cell, Column, Table, finite, missing
 
+MAX_CATEGORIES = 100
 _EDGES = np.array([0, 1, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072])
 
 
 def _columns(first: str) -> list[Column]:
-    return [Column(first), Column("rounds", "int"), Column("requests", "int"), Column("mean accept length", "number"),
-            Column("low", "number"), Column("high", "number")]  # fmt: skip
+    return [
+        Column(first),
+        Column("rounds", "int"),
+        Column("requests", "int"),
+        Column("mean accept length", "number"),
+        Column("low", "number"),
+        Column("high", "number"),
+    ]
 
 
 def category_table(trace: Trace, basis: Basis | None, resampler: Resampler) -> Table:
@@ -33,7 +41,10 @@ def category_table(trace: Trace, basis: Basis | None, resampler: Resampler) -> T
     else:
         return missing("category", title, "needs accepted tokens and rounds per request")
     rows: list[list[Cell]] = []
-    for code, name in enumerate(trace.categories):
+    weight = np.bincount(trace.category[known & (trace.category >= 0)], minlength=len(trace.categories))
+    shown = np.argsort(-weight, kind="stable")[:MAX_CATEGORIES]
+    for code in sorted(shown.tolist()):
+        name = trace.categories[code]
         mask = known & (trace.category == code)
         if not mask.any():
             rows.append([name, 0, 0, None, None, None])
@@ -42,13 +53,17 @@ def category_table(trace: Trace, basis: Basis | None, resampler: Resampler) -> T
         low, high = (float("nan"),) * 2
         if resampler.usable and len(set(trace.cluster_ids()[mask])) > 4:
             low, high = interval(resampler.ratios(resampler.by_group(t), resampler.by_group(b)))
-        rows.append([name, int(b.sum()), int(np.count_nonzero(mask)), finite(t.sum() / b.sum()), finite(low), finite(high)])
+        rows.append(
+            [name, int(b.sum()), int(np.count_nonzero(mask)), finite(t.sum() / b.sum()), finite(low), finite(high)]
+        )
     note = f"{DEFINITIONS[key].name} = {DEFINITIONS[key].formula}, pooled within the category."
+    if len(trace.categories) > MAX_CATEGORIES:
+        note += f" The {MAX_CATEGORIES} of {len(trace.categories)} categories with the most requests."
     return Table("category", title, _columns("category"), rows, note)
 
 
 def _binned(
-    trace: Trace, basis: Basis, resampler: Resampler, bins: int, bin_of: Callable[[slice], tuple[F64, F64]]
+    trace: Trace, basis: Basis, resampler: Resampler, bins: int, bin_of: Callable[[slice], tuple[Any, Any]]
 ) -> tuple[F64, F64]:
     """([groups, bins] sum of lengths, [groups, bins] rounds). ``bin_of(rows)`` gives (bin, known) of each row."""
     assert basis.values is not None
@@ -77,13 +92,15 @@ def _rows(names: list[str], sums: F64, counts: F64, resampler: Resampler) -> lis
     return rows
 
 
-def by_column_table(trace: Trace, basis: Basis | None, resampler: Resampler, column: str, key: str, title: str) -> Table:
+def by_column_table(
+    trace: Trace, basis: Basis | None, resampler: Resampler, column: str, key: str, title: str
+) -> Table:
     """Means in bins (powers of two) of a round column: output position or context length."""
     position = trace.rounds.get(column)
     if basis is None or basis.values is None or position is None:
         return missing(key, title, f"needs ordered rounds with {column}; this input does not tell it")
 
-    def bin_of(rows: slice) -> tuple[F64, F64]:
+    def bin_of(rows: slice) -> tuple[Any, Any]:
         part = position[rows]
         return np.digitize(part, _EDGES) - 1, part >= 0
 
@@ -111,7 +128,7 @@ def ends_table(trace: Trace, basis: Basis | None, resampler: Resampler) -> Table
     firsts[trace.starts[:-1][lengths > 0]] = True
     lasts[trace.starts[1:][lengths > 0] - 1] = True
 
-    def bin_of(rows: slice) -> tuple[F64, F64]:
+    def bin_of(rows: slice) -> tuple[Any, Any]:
         first, last = firsts[rows], lasts[rows]
         index = np.where(first & last, 3, np.where(first, 0, np.where(last, 2, 1)))
         return index, np.ones(index.size, bool)

@@ -57,8 +57,12 @@ def dependence_table(trace: Trace, basis: Basis | None, resampler: Resampler) ->
         rows.append([lag, finite(overall), finite(within), pairs])
     if not rows or rows[0][1] is None:
         return missing("dependence", title, "all rounds have the same length, or no request has two")
-    columns = [Column("lag", "int"), Column("correlation", "number", "about the mean of all rounds"),
-               Column("within requests", "number", "about each request's own mean"), Column("pairs", "int")]  # fmt: skip
+    columns = [
+        Column("lag", "int"),
+        Column("correlation", "number", "about the mean of all rounds"),
+        Column("within requests", "number", "about each request's own mean"),
+        Column("pairs", "int"),
+    ]
     note = f"On {basis.what}. "
     if resampler.usable:
         by_group = basis.by_group
@@ -66,6 +70,8 @@ def dependence_table(trace: Trace, basis: Basis | None, resampler: Resampler) ->
         draws = resampler.ratios(by_group @ lengths, by_group.sum(axis=1))
         independent = float(values.var(dtype=np.float64)) / values.size
         effect = float(np.nanvar(draws)) / independent if independent else float("nan")
-        note += (f"Requests drawn instead of rounds: the variance of the mean is {effect:.1f} times that of independent "
-                 f"rounds, so these {values.size} rounds tell as much as {values.size / max(effect, 1e-9):.0f} would.")  # fmt: skip
+        note += (
+            f"Requests drawn instead of rounds: the variance of the mean is {effect:.1f} times that of independent "
+            f"rounds, so these {values.size} rounds tell as much as {values.size / max(effect, 1e-9):.0f} would."
+        )
     return Table("dependence", title, columns, rows, note)

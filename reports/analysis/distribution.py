@@ -27,8 +27,14 @@ def distribution_table(basis: Basis | None, resampler: Resampler) -> Table:
     for j, count in enumerate(counts):
         low, high = interval(draws[:, j]) if draws is not None else (float("nan"),) * 2
         rows.append([j + 1, int(count), finite(count / total), finite(low), finite(high), finite(at_least[j])])
-    columns = [Column("accept length", "int"), Column("rounds", "int"), Column("share", "percent"),
-               Column("low", "percent"), Column("high", "percent"), Column("at least", "percent")]  # fmt: skip
+    columns = [
+        Column("accept length", "int"),
+        Column("rounds", "int"),
+        Column("share", "percent"),
+        Column("low", "percent"),
+        Column("high", "percent"),
+        Column("at least", "percent"),
+    ]
     quantiles = [int(np.searchsorted(np.cumsum(counts), q * total) + 1) for q in (0.1, 0.5, 0.9)]
     note = f"On {basis.what}. Median {quantiles[1]}, 10 % to 90 %: {quantiles[0]} to {quantiles[2]}."
     if basis.clipped:
@@ -72,13 +78,21 @@ def geometric_table(trace: Trace, basis: Basis | None) -> Table:
         [j + 1, int(n), finite(e), finite(n / total), finite(e / total), finite((n - e) / total)]
         for j, (n, e) in enumerate(zip(counts, expected, strict=True))
     ]
-    columns = [Column("accept length", "int"), Column("rounds", "int"), Column("fitted", "number"),
-               Column("observed share", "percent"), Column("fitted share", "percent"), Column("difference", "percent")]  # fmt: skip
+    columns = [
+        Column("accept length", "int"),
+        Column("rounds", "int"),
+        Column("fitted", "number"),
+        Column("observed share", "percent"),
+        Column("fitted share", "percent"),
+        Column("difference", "percent"),
+    ]
     verdict = "fits well" if moved < 0.02 else "fits roughly" if moved < 0.05 else "does not fit"
     mean = float((expected * (np.arange(width) + 1)).sum() / total)
-    note = (f"One acceptance probability p = {p:.4f} per draft {verdict}: {100 * moved:.1f} % of rounds would have to change "
-            f"length; fitted mean {mean:.3f}. {fixed} On {basis.what}. On trees, and where positions differ in how well "
-            "they are drafted, no such p exists (pitfall 11).")  # fmt: skip
+    note = (
+        f"One acceptance probability p = {p:.4f} per draft {verdict}: {100 * moved:.1f} % of rounds would have to "
+        f"change length; fitted mean {mean:.3f}. {fixed} On {basis.what}. On trees, and where positions "
+        "differ in how well they are drafted, no such p exists (pitfall 11)."
+    )
     return Table("geometric", title, columns, rows, note)
 
 

@@ -30,8 +30,12 @@ def warmup_table(trace: Trace, resampler: Resampler) -> Table:
     flags = trace.ints["is_warmup"]
     flagged = (flags != NULL) & (flags == 1)
     tenth = np.arange(trace.n_units) < max(1, trace.n_units // 10)
-    cases = [("all", np.ones(trace.n_units, bool)), ("without the first request", np.arange(trace.n_units) > 0),
-             ("first tenth of the requests", tenth), ("all but the first tenth", ~tenth)]  # fmt: skip
+    cases = [
+        ("all", np.ones(trace.n_units, bool)),
+        ("without the first request", np.arange(trace.n_units) > 0),
+        ("first tenth of the requests", tenth),
+        ("all but the first tenth", ~tenth),
+    ]
     if flagged.any():
         cases += [("flagged as warm-up", flagged), ("without flagged warm-up", ~flagged)]
     rows: list[list[Cell]] = []
@@ -42,8 +46,14 @@ def warmup_table(trace: Trace, resampler: Resampler) -> Table:
             low, high = interval(resampler.ratios(resampler.by_group(t), resampler.by_group(b)))
         value = finite(t.sum() / b.sum()) if b.sum() else None
         rows.append([name, int(np.count_nonzero(mask)), int(b.sum()), value, finite(low), finite(high)])
-    columns = [Column("requests counted"), Column("requests", "int"), Column("rounds", "int"),
-               Column("mean accept length", "number"), Column("low", "number"), Column("high", "number")]  # fmt: skip
+    columns = [
+        Column("requests counted"),
+        Column("requests", "int"),
+        Column("rounds", "int"),
+        Column("mean accept length", "number"),
+        Column("low", "number"),
+        Column("high", "number"),
+    ]
     note = f"{definition.name}. Requests in the order of the input."
     if not flagged.any():
         note += " The input flags no request as warm-up."
@@ -64,5 +74,10 @@ def truncation_table(trace: Trace) -> Table:
         both = (r != NULL32) & (c != NULL32)
         rows.append(["rounds cut", int(np.count_nonzero(both & (r > c)))])
         rows.append(["tokens cut off", int((r[both].astype(np.int64) - c[both]).sum())])
-    return Table("truncation", title, [Column("quantity"), Column("value", "number")], rows,
-                 "Tokens past the end of sequence or limit are accepted by verification and never delivered.")  # fmt: skip
+    return Table(
+        "truncation",
+        title,
+        [Column("quantity"), Column("value", "number")],
+        rows,
+        "Tokens past the end of sequence or limit are accepted by verification and never delivered.",
+    )

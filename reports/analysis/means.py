@@ -48,7 +48,9 @@ def estimate(trace: Trace, key: str, aggregation: str = "pooled", resampler: Res
     top, bottom = definition.terms(trace)
     known = np.isfinite(top) & np.isfinite(bottom)
     if not known.any():
-        return Estimate(definition, aggregation, None, reason=f"needs {definition.needs}, which this input does not tell")
+        return Estimate(
+            definition, aggregation, None, reason=f"needs {definition.needs}, which this input does not tell"
+        )
     kinds = {trace.kind[u] for u in np.flatnonzero(known)[:1000]}
     if aggregation == "requests":
         if kinds - {"request"}:
@@ -61,27 +63,61 @@ def estimate(trace: Trace, key: str, aggregation: str = "pooled", resampler: Res
         low, high = (finite(bound) for bound in interval(draws))
     else:
         reason = "no interval: " + (_NO_REQUESTS.get(sorted(kinds)[0]) or f"fewer than {MIN_CLUSTERS} requests")
-    return Estimate(definition, aggregation, float(top.sum() / bottom.sum()), low, high, int(known.sum()),
-                    float(top.sum()), float(bottom.sum()), reason)  # fmt: skip
+    return Estimate(
+        definition,
+        aggregation,
+        float(top.sum() / bottom.sum()),
+        low,
+        high,
+        int(known.sum()),
+        float(top.sum()),
+        float(bottom.sum()),
+        reason,
+    )
 
 
 def means_table(trace: Trace, resampler: Resampler) -> Table:
     """Every definition, pooled and per request."""
     columns = [
-        Column("number"), Column("aggregation", help="pooled: ratio of sums; requests: mean of each request's ratio"),
-        Column("value", "fine"), Column("low", "fine", "95 % interval, bootstrap over requests"), Column("high", "fine"),
-        Column("units", "int", "requests (or windows, iterations) that tell it"), Column("numerator", "int"),
-        Column("denominator", "int"), Column("formula"), Column("used by"), Column("why null or without interval"),
-    ]  # fmt: skip
+        Column("number"),
+        Column("aggregation", help="pooled: ratio of sums; requests: mean of each request's ratio"),
+        Column("value", "fine"),
+        Column("low", "fine", "95 % interval, bootstrap over requests"),
+        Column("high", "fine"),
+        Column("units", "int", "requests (or windows, iterations) that tell it"),
+        Column("numerator", "int"),
+        Column("denominator", "int"),
+        Column("formula"),
+        Column("used by"),
+        Column("why null or without interval"),
+    ]
     rows: list[list[Cell]] = []
     for key, definition in DEFINITIONS.items():
         for aggregation in ("pooled", "requests"):
             e = estimate(trace, key, aggregation, resampler)
-            sums: list[Cell] = [round(e.top), round(e.bottom)] if aggregation == "pooled" and e.value is not None else [None] * 2
-            rows.append([definition.name, aggregation, e.value, e.low, e.high, e.units, *sums, definition.formula,
-                         definition.used_by, e.reason])  # fmt: skip
-    note = (f"Intervals: 95 % percentile bootstrap over {resampler.clusters} requests (turns of a conversation together)."
-            if resampler.usable else f"No intervals: fewer than {MIN_CLUSTERS} requests.")  # fmt: skip
+            sums: list[Cell] = (
+                [round(e.top), round(e.bottom)] if aggregation == "pooled" and e.value is not None else [None] * 2
+            )
+            rows.append(
+                [
+                    definition.name,
+                    aggregation,
+                    e.value,
+                    e.low,
+                    e.high,
+                    e.units,
+                    *sums,
+                    definition.formula,
+                    definition.used_by,
+                    e.reason,
+                ]
+            )
+    rows.sort(key=lambda row: row[2] is None)
+    note = (
+        f"Intervals: 95 % percentile bootstrap over {resampler.clusters} requests (turns of a conversation together)."
+        if resampler.usable
+        else f"No intervals: fewer than {MIN_CLUSTERS} requests."
+    )
     if resampler.usable and resampler.clusters < 20:
         note += " With fewer than 20 requests they are too narrow."
     return Table("means", "Means and rates, each under its definition", columns, rows, note)
@@ -90,10 +126,16 @@ def means_table(trace: Trace, resampler: Resampler) -> Table:
 def engine_table(trace: Trace) -> Table:
     """The engine's own numbers beside ours under the same definition, and beside the headline."""
     columns = [
-        Column("engine's number"), Column("engine", "fine"), Column("definition it follows"),
-        Column("ours, same definition", "fine"), Column("agrees"), Column("our raw mean", "fine"),
-        Column("our committed mean", "fine"), Column("why they differ"), Column("where"),
-    ]  # fmt: skip
+        Column("engine's number"),
+        Column("engine", "fine"),
+        Column("definition it follows"),
+        Column("ours, same definition", "fine"),
+        Column("agrees"),
+        Column("our raw mean", "fine"),
+        Column("our committed mean", "fine"),
+        Column("why they differ"),
+        Column("where"),
+    ]
     raw, committed = estimate(trace, "al_raw").value, estimate(trace, "al_committed").value
     rows: list[list[Cell]] = []
     for name, values, follows in (
@@ -112,30 +154,51 @@ def engine_table(trace: Trace) -> Table:
 _SHOWN = 20
 
 
-def _per_unit_rows(trace: Trace, name: str, values: F64, follows: str | None, raw: Any, committed: Any) -> list[list[Cell]]:
+def _per_unit_rows(
+    trace: Trace, name: str, values: F64, follows: str | None, raw: Any, committed: Any
+) -> list[list[Cell]]:
     """One summary row (how many agree), then the units that disagree; each unit in full if there are few."""
     stated = np.flatnonzero(np.isfinite(values))
     if not stated.size:
         return []
     if follows is None:
-        return [_number_row(trace, f"{name} of {trace.request_id[u]}", float(values[u]), None, raw, committed,
-                            _where(trace, int(u))) for u in stated[:_SHOWN]]  # fmt: skip
+        return [
+            _number_row(
+                trace, f"{name} of {trace.request_id[u]}", float(values[u]), None, raw, committed, _where(trace, int(u))
+            )
+            for u in stated[:_SHOWN]
+        ]
     definition, _, tolerance = resolve(follows)
     ours = per_unit(trace, definition.key)
     comparable = stated[np.isfinite(ours[stated])]
     off = comparable[np.abs(ours[comparable] - values[comparable]) > tolerance]
-    rows: list[list[Cell]] = [[
-        f"{name}, {len(stated)} {trace.kind[int(stated[0])]}s: mean of the stated", finite(values[stated].mean()), definition.name,
-        finite(ours[comparable].mean()) if comparable.size else None,
-        f"{comparable.size - off.size} of {comparable.size} agree" if comparable.size else "not recomputable here",
-        raw if not definition.is_rate else None, committed if not definition.is_rate else None,
-        definition.text, "",
-    ]]  # fmt: skip
-    for u in (stated if stated.size <= _SHOWN else off[:_SHOWN]):  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            f"{name}, {len(stated)} {trace.kind[int(stated[0])]}s: mean of the stated",
+            finite(values[stated].mean()),
+            definition.name,
+            finite(ours[comparable].mean()) if comparable.size else None,
+            f"{comparable.size - off.size} of {comparable.size} agree" if comparable.size else "not recomputable here",
+            raw if not definition.is_rate else None,
+            committed if not definition.is_rate else None,
+            definition.text,
+            "",
+        ]
+    ]
+    for u in stated if stated.size <= _SHOWN else off[:_SHOWN]:
         agrees = None if not np.isfinite(ours[u]) else bool(abs(ours[u] - values[u]) <= tolerance)
-        rows.append([f"{name} of {trace.request_id[u]}", finite(values[u]), definition.name, finite(ours[u]),
-                     None if agrees is None else "yes" if agrees else "NO", *_headline(trace, int(u), definition), "",
-                     _where(trace, int(u))])  # fmt: skip
+        rows.append(
+            [
+                f"{name} of {trace.request_id[u]}",
+                finite(values[u]),
+                definition.name,
+                finite(ours[u]),
+                None if agrees is None else "yes" if agrees else "NO",
+                *_headline(trace, int(u), definition),
+                "",
+                _where(trace, int(u)),
+            ]
+        )
     return rows
 
 
@@ -145,10 +208,21 @@ def _headline(trace: Trace, u: int, definition: Definition) -> list[Cell]:
     return [finite(per_unit(trace, "al_raw")[u]), finite(per_unit(trace, "al_committed")[u])]
 
 
-def _number_row(trace: Trace, name: str, value: float, follows: str | None, raw: Any, committed: Any, where: str) -> list[Cell]:
+def _number_row(
+    trace: Trace, name: str, value: float, follows: str | None, raw: Any, committed: Any, where: str
+) -> list[Cell]:
     if follows is None:
-        return [name, value, "not comparable with a mean over rounds" if raw is None and committed is None else "its own",
-                None, None, raw, committed, "stated for the record; no definition of ours has the same terms", where]  # fmt: skip
+        return [
+            name,
+            value,
+            "not comparable with a mean over rounds" if raw is None and committed is None else "its own",
+            None,
+            None,
+            raw,
+            committed,
+            "stated for the record; no definition of ours has the same terms",
+            where,
+        ]
     definition, aggregation, tolerance = resolve(follows)
     mine = estimate(trace, definition.key, aggregation).value
     agrees = None if mine is None else "yes" if abs(mine - value) <= tolerance else "NO"

@@ -36,10 +36,28 @@ def outliers_table(trace: Trace) -> Table:
         path, line = trace.place(int(u))
         turn = int(trace.ints["turn"][u])
         code = int(trace.category[u])
-        rows.append([trace.request_id[u], turn if turn >= 0 else None, trace.categories[code] if code >= 0 else None,
-                     int(steps[u]), finite(means[u]), finite(score[u]), path if line is None else f"{path}:{line}"])  # fmt: skip
-    columns = [Column("request"), Column("turn", "int"), Column("category"), Column("rounds", "int"),
-               Column("mean accept length", "number"), Column("score", "number"), Column("where")]  # fmt: skip
-    note = (f"{far.size} of {np.count_nonzero(counted)} requests of {_MIN_ROUNDS} rounds or more; median {median:.3f}, robust "
-            f"standard deviation {spread:.3f}.")  # fmt: skip
+        rows.append(
+            [
+                trace.request_id[u],
+                turn if turn >= 0 else None,
+                trace.categories[code] if code >= 0 else None,
+                int(steps[u]),
+                finite(means[u]),
+                finite(score[u]),
+                path if line is None else f"{path}:{line}",
+            ]
+        )
+    columns = [
+        Column("request"),
+        Column("turn", "int"),
+        Column("category"),
+        Column("rounds", "int"),
+        Column("mean accept length", "number"),
+        Column("score", "number"),
+        Column("where"),
+    ]
+    note = (
+        f"{far.size} of {np.count_nonzero(counted)} requests of {_MIN_ROUNDS} rounds or more; median {median:.3f}, "
+        f"robust standard deviation {spread:.3f}."
+    )
     return Table("outliers", title, columns, rows, note)

@@ -39,7 +39,13 @@ def _prefill(trace: Trace, basis: Basis | None) -> str:
     if not known.size:
         return "not told whether the prefill token is in the rounds"
     with_, without = _value(trace, "completion_over_verify"), _value(trace, "completion_less_prefill")
-    where = "in the rounds" if known.all() else "apart from the rounds" if not known.any() else "in the rounds of some requests"
+    where = (
+        "in the rounds"
+        if known.all()
+        else "apart from the rounds"
+        if not known.any()
+        else "in the rounds of some requests"
+    )
     numbers = "" if with_ is None or without is None else f"; completion / rounds {with_:.3f}, without it {without:.3f}"
     return f"the prefill token is {where}{numbers}"
 
@@ -58,7 +64,9 @@ def _lifetime(trace: Trace, basis: Basis | None) -> str:
         return notes[0]
     flags = trace.ints["is_warmup"]
     flagged = int(np.count_nonzero((flags != NULL) & (flags == 1)))
-    return f"{flagged} requests flagged as warm-up: see Warm-up" if flagged else "nothing flagged as warm-up: see Warm-up"
+    return (
+        f"{flagged} requests flagged as warm-up: see Warm-up" if flagged else "nothing flagged as warm-up: see Warm-up"
+    )
 
 
 def _denominators(trace: Trace, basis: Basis | None) -> str:
@@ -113,7 +121,9 @@ def _synthetic(trace: Trace, basis: Basis | None) -> str:
 def _lossy(trace: Trace, basis: Basis | None) -> str:
     if trace.header.lossy is None:
         return "not told"
-    return "LOSSY: rounds are longer than the target alone would allow" if trace.header.lossy else "stated to be lossless"
+    return (
+        "LOSSY: rounds are longer than the target alone would allow" if trace.header.lossy else "stated to be lossless"
+    )
 
 
 def _chunks(trace: Trace, basis: Basis | None) -> str:
@@ -137,10 +147,12 @@ def _prompts(trace: Trace, basis: Basis | None) -> str:
 
 def _names(trace: Trace, basis: Basis | None) -> str:
     traps = {
-        "vllm-metrics": "_created twins are not read as counters", "vllm-bench": "the rate is a percentage, positions are fractions",
-        "specforge-bench": "one document despite .jsonl", "tokenspeed-meta-info": "accept_draft_tokens is a mean",
+        "vllm-metrics": "_created twins are not read as counters",
+        "vllm-bench": "the rate is a percentage, positions are fractions",
+        "specforge-bench": "one document despite .jsonl",
+        "tokenspeed-meta-info": "accept_draft_tokens is a mean",
         "aiperf-record": "histogram keys are accepted drafts, whatever the engine",
-    }  # fmt: skip
+    }
     return traps.get(trace.header.source_format, "none known for this format")
 
 
@@ -150,25 +162,49 @@ def _broken(trace: Trace, basis: Basis | None) -> str:
 
 
 PITFALLS: tuple[tuple[str, str, Check], ...] = (
-    ("Bonus in or out", "Counters exclude the target's own token, means include it; early logs and some scripts do not.", _bonus),
-    ("Cut at the end", "Tokens accepted past the end of sequence or limit count in raw means and are never delivered.", _cut),
-    ("Prefill token", "Completion tokens include the token that prefill sampled, which no verify round produced.", _prefill),
+    (
+        "Bonus in or out",
+        "Counters exclude the target's own token, means include it; early logs and some scripts do not.",
+        _bonus,
+    ),
+    (
+        "Cut at the end",
+        "Tokens accepted past the end of sequence or limit count in raw means and are never delivered.",
+        _cut,
+    ),
+    (
+        "Prefill token",
+        "Completion tokens include the token that prefill sampled, which no verify round produced.",
+        _prefill,
+    ),
     ("Mean of ratios", "The mean of requests' means is not the pooled mean, and comparisons can change sign.", _ratios),
-    ("Warm-up, lifetime", "Counters since the server's start contain warm-up and earlier runs; a restart resets them.", _lifetime),
+    (
+        "Warm-up, lifetime",
+        "Counters since the server's start contain warm-up and earlier runs; a restart resets them.",
+        _lifetime,
+    ),
     ("Denominators", "Rates divide by proposed, by configured drafts or by the verify width.", _denominators),
     ("Rollback", "Targets that cannot roll back count partial accepts as none.", _partial),
     ("Off by one", "EAGLE-family answers give the 0-based index of the last step.", _off_by_one),
     ("Flat lists", "Lists run over turns and choices and must be cut before positions mean anything.", _flat),
     ("Dependence", "Rounds of a request are correlated, so an interval over rounds is too narrow.", _dependent),
-    ("Conditional or not", "P(accept i) and P(accept i | i-1 accepted) differ, and averages depend on k.", _conditional),
+    (
+        "Conditional or not",
+        "P(accept i) and P(accept i | i-1 accepted) differ, and averages depend on k.",
+        _conditional,
+    ),
     ("Synthetic", "Benchmarks can force acceptance lengths.", _synthetic),
     ("Lossy", "Typical acceptance, lenience and cascades lengthen rounds by changing the output.", _lossy),
     ("Chunks", "A streamed chunk is not a round when chunks coalesce.", _chunks),
     ("Grammar", "Constrained decoding cuts drafts, and engines count that differently.", _grammar),
     ("Prompts", "Format and kind of prompts move the mean more than most drafters do.", _prompts),
     ("Names", "Some names say something else than they seem to.", _names),
-    ("Broken files", "Truncated lines, repeated ids, negative counts and empty lists occur in published data.", _broken),
-)  # fmt: skip
+    (
+        "Broken files",
+        "Truncated lines, repeated ids, negative counts and empty lists occur in published data.",
+        _broken,
+    ),
+)
 
 
 def pitfalls_table(trace: Trace, basis: Basis | None) -> Table:

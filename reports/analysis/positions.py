@@ -12,16 +12,21 @@ from frontier_oracle.reports.table import Cell, Column, Table, finite, missing
 _COLUMNS = [
     Column("draft", "int", "1 is the first draft of a round"),
     Column("accepted", "int", "rounds that accepted at least this many drafts"),
-    Column("of all rounds", "percent", "alpha_i = P(accepted >= i) over all rounds: vLLM's per-position rate, and the joint "
-           "rate of drafts 1..i"),
-    Column("low", "percent"), Column("high", "percent"),
+    Column(
+        "of all rounds",
+        "percent",
+        "alpha_i = P(accepted >= i) over all rounds: vLLM's per-position rate, and the joint rate of drafts 1..i",
+    ),
+    Column("low", "percent"),
+    Column("high", "percent"),
     Column("proposed", "int", "rounds that proposed at least this many drafts (null: not told)"),
     Column("of proposing rounds", "percent", "P(accepted >= i | proposed >= i)"),
     Column("conditional", "percent", "P(accepted >= i | accepted >= i - 1)"),
-    Column("low of conditional", "percent"), Column("high of conditional", "percent"),
+    Column("low of conditional", "percent"),
+    Column("high of conditional", "percent"),
     Column("conditional, proposing", "percent", "P(accepted >= i | accepted >= i - 1, proposed >= i)"),
     Column("joint", "percent", "the product of the conditional rates up to i"),
-]  # fmt: skip
+]
 
 
 def survival(by_group: F64) -> F64:
@@ -53,15 +58,28 @@ def positions_table(trace: Trace, basis: Basis | None, resampler: Resampler) -> 
         c = interval(conditional_draws[:, i - 1]) if conditional_draws is not None else (float("nan"),) * 2
         n = None if proposed is None else int(proposed[i])
         r = None if reached is None else reached[i]
-        rows.append([
-            i, int(totals[i]), finite(totals[i] / totals[0]), finite(a[0]), finite(a[1]), n,
-            None if not n else finite(totals[i] / n), finite(conditional), finite(c[0]), finite(c[1]),
-            None if not r else finite(totals[i] / r), finite(joint),
-        ])  # fmt: skip
+        rows.append(
+            [
+                i,
+                int(totals[i]),
+                finite(totals[i] / totals[0]),
+                finite(a[0]),
+                finite(a[1]),
+                n,
+                None if not n else finite(totals[i] / n),
+                finite(conditional),
+                finite(c[0]),
+                finite(c[1]),
+                None if not r else finite(totals[i] / r),
+                finite(joint),
+            ]
+        )
     note = f"On {basis.what}."
     if proposed is not None and proposed[k] < proposed[1]:
-        note += (" Rounds proposed different numbers of drafts: the rate over all rounds counts a draft never proposed as "
-                 "rejected (pitfall 6).")  # fmt: skip
+        note += (
+            " Rounds proposed different numbers of drafts: the rate over all rounds counts a draft never proposed as "
+            "rejected (pitfall 6)."
+        )
     if trace.header.tree:
         note += " Tree drafts: a depth has several candidates, so these are rates per depth, not per draft."
     return Table("positions", title, _COLUMNS, rows, note)
@@ -85,15 +103,29 @@ def _from_counters(trace: Trace, title: str) -> Table:
     units = [u for u in units if steps[u] > 0]
     if not units or trace.per_position is None:
         return missing("positions", title, "needs rounds, histograms or per-position counters")
-    width = max(len(trace.per_position[u] or ()) for u in units)
+    width = min(max(len(trace.per_position[u] or ()) for u in units), MAX_LENGTH)
     counts = np.zeros(width + 1)
     counts[0] = steps[units].sum()
     for u in units:
-        for i, n in enumerate(trace.per_position[u] or ()):
+        for i, n in enumerate((trace.per_position[u] or ())[:width]):
             counts[i + 1] += n
     rows: list[list[Cell]] = []
     for i in range(1, width + 1):
         rate, before = counts[i] / counts[0], counts[i - 1]
-        rows.append([i, round(counts[i]), finite(rate), None, None, None, None, finite(counts[i] / before) if before else None,
-                     None, None, None, finite(rate)])  # fmt: skip
+        rows.append(
+            [
+                i,
+                round(counts[i]),
+                finite(rate),
+                None,
+                None,
+                None,
+                None,
+                finite(counts[i] / before) if before else None,
+                None,
+                None,
+                None,
+                finite(rate),
+            ]
+        )
     return Table("positions", title, _COLUMNS, rows, "From the engine's per-position counters over all its rounds.")

@@ -37,7 +37,11 @@ def speedup_tables(trace: Trace, basis: Basis | None, resampler: Resampler, cost
     draws = None
     if resampler.usable:
         draws = np.concatenate(
-            (np.ones((resampler.weights.shape[0], 1)), 1 + np.cumsum(resampler.ratios(at_least[:, 1:], at_least[:, :1]), axis=1)), axis=1
+            (
+                np.ones((resampler.weights.shape[0], 1)),
+                1 + np.cumsum(resampler.ratios(at_least[:, 1:], at_least[:, :1]), axis=1),
+            ),
+            axis=1,
         )
     shown = COSTS if cost is None else tuple(sorted({cost, *COSTS}))
     curve = _curve(titles[0], tokens, draws, cost if cost is not None else 0.05, cost is None)
@@ -50,15 +54,34 @@ def speedup_tables(trace: Trace, basis: Basis | None, resampler: Resampler, cost
             picks = np.argmax(curves, axis=1)
             low_k, high_k = (int(v) for v in np.quantile(picks, (0.025, 0.975), method="nearest"))
             low, high = (finite(v) for v in interval(curves[:, best]))
-        rows.append([c, best, low_k, high_k, finite(speedups(tokens, c)[best]), low, high, "yes" if c == cost else "",
-                     "at the largest measured k: more may pay" if best == k else ""])  # fmt: skip
+        rows.append(
+            [
+                c,
+                best,
+                low_k,
+                high_k,
+                finite(speedups(tokens, c)[best]),
+                low,
+                high,
+                "yes" if c == cost else "",
+                "at the largest measured k: more may pay" if best == k else "",
+            ]
+        )
     columns = [
-        Column("cost of a draft step", "fine", "in target steps"), Column("recommended drafts", "int"),
-        Column("low k", "int", "95 % interval of the best k over bootstrap draws"), Column("high k", "int"),
-        Column("speed-up", "number"), Column("low", "number"), Column("high", "number"), Column("yours"), Column("note"),
-    ]  # fmt: skip
-    note = (f"Speed-up over plain decoding = tokens per round / (1 + cost x drafts); a verify step is taken to cost one "
-            f"target step whatever its width, and drafting stops at k drafts, up to the {k} measured. On {basis.what}.")  # fmt: skip
+        Column("cost of a draft step", "fine", "in target steps"),
+        Column("recommended drafts", "int"),
+        Column("low k", "int", "95 % interval of the best k over bootstrap draws"),
+        Column("high k", "int"),
+        Column("speed-up", "number"),
+        Column("low", "number"),
+        Column("high", "number"),
+        Column("yours"),
+        Column("note"),
+    ]
+    note = (
+        f"Speed-up over plain decoding = tokens per round / (1 + cost x drafts); a verify step is taken to cost one "
+        f"target step whatever its width, and drafting stops at k drafts, up to the {k} measured. On {basis.what}."
+    )
     if trace.header.tree:
         note += " Tree drafts: k is a depth, and the cost of a deeper tree is not that of a chain."
     return [curve, Table("recommended", titles[1], columns, rows, note)]
@@ -70,7 +93,13 @@ def _curve(title: str, tokens: F64, draws: F64 | None, cost: float, assumed: boo
     for k, (count, value) in enumerate(zip(tokens, values, strict=True)):
         low, high = interval(speedups(draws, cost)[:, k]) if draws is not None else (float("nan"),) * 2
         rows.append([k, finite(count), finite(value), finite(low), finite(high), finite(1 + cost * k)])
-    columns = [Column("drafts", "int"), Column("tokens per round", "number"), Column("speed-up", "number"),
-               Column("low", "number"), Column("high", "number"), Column("cost of a round", "number")]  # fmt: skip
+    columns = [
+        Column("drafts", "int"),
+        Column("tokens per round", "number"),
+        Column("speed-up", "number"),
+        Column("low", "number"),
+        Column("high", "number"),
+        Column("cost of a round", "number"),
+    ]
     who = "assumed for want of yours" if assumed else "yours"
     return Table("speedup", title, columns, rows, f"At a draft step costing {cost:g} target steps ({who}).")

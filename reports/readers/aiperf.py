@@ -15,12 +15,16 @@ class Aiperf(JsonReader):
 
     name = "aiperf-record"
     header_fields = {
-        "bonus_included": True, "aggregation_of_source_mean": "request", "reported_mean": "al_raw",
-        "reported_rate": "rate_drafted", "order_known": "histogram", "truncation": "raw",
-    }  # fmt: skip
+        "bonus_included": True,
+        "aggregation_of_source_mean": "request",
+        "reported_mean": "al_raw",
+        "reported_rate": "rate_drafted",
+        "order_known": "histogram",
+        "truncation": "raw",
+    }
 
     def recognise(self, record: Record) -> bool:
-        return _MEMBERS <= record.keys() or _MEMBERS <= section(record, "spec_decode_acceptance").keys()
+        return record.keys() >= _MEMBERS or section(record, "spec_decode_acceptance").keys() >= _MEMBERS
 
     def read(self, record: Record, line: int, out: TraceBuilder) -> None:
         spec = section(record, "spec_decode_acceptance") or record

@@ -83,8 +83,12 @@ def committed_from_raw(raw: list[int], completion: int | None, out: TraceBuilder
     overshoot = sum(raw) + 1 - completion
     if 0 <= overshoot < raw[-1]:
         return [*raw[:-1], raw[-1] - overshoot]
-    out.problem("committed + prefill != completion", unit.line, f"request {unit.request_id!r}: rounds give {sum(raw)} "
-                f"tokens and prefill 1, the completion has {completion}; the last round's cut is unknown")  # fmt: skip
+    out.problem(
+        "committed + prefill != completion",
+        unit.line,
+        f"request {unit.request_id!r}: rounds give {sum(raw)} "
+        f"tokens and prefill 1, the completion has {completion}; the last round's cut is unknown",
+    )
     return [*raw[:-1], None]
 
 

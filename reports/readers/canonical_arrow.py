@@ -1,4 +1,4 @@
-"""Canonical rounds as Parquet or CSV, read column by column: ten million rounds in seconds and a few columns of memory."""
+"""Canonical rounds as Parquet or CSV, read column by column, so that ten million rounds take seconds."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
-import pyarrow.csv as pa_csv  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 
 from frontier_oracle.reports.builder import TraceBuilder, complete_totals
 from frontier_oracle.reports.canonical import NULL, NULL32, ROUND_COLUMNS, UNIT_INTS, Header, Trace
 from frontier_oracle.reports.invariants import check
 from frontier_oracle.reports.problems import ProblemLog
-from frontier_oracle.reports.readers.canonical_rows import LENGTH_KEYS, REQUEST_KEYS, apply_header
+from frontier_oracle.reports.readers.canonical_rows import LENGTH_KEYS, REQUEST_KEYS, apply_header, truncation_of
 from frontier_oracle.reports.readers.source import SourceError, open_bytes
 
 MAX_ROWS = 1 << 30
@@ -44,9 +44,14 @@ def read_csv(path: Path, shown: str) -> Trace:
     """A CSV file with a header line of canonical names, or of the names that row-per-round dumps use."""
     try:
         with open_bytes(path) as stream:
-            table = pa_csv.read_csv(stream, convert_options=pa_csv.ConvertOptions(
-                column_types={"request_id": pa.string(), "trace_id": pa.string(), "category": pa.string()},
-                strings_can_be_null=True, null_values=["", "null", "None", "NaN", "nan"]))  # fmt: skip
+            table = pa_csv.read_csv(
+                stream,
+                convert_options=pa_csv.ConvertOptions(
+                    column_types={"request_id": pa.string(), "trace_id": pa.string(), "category": pa.string()},
+                    strings_can_be_null=True,
+                    null_values=["", "null", "None", "NaN", "nan"],
+                ),
+            )
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{path}: not a readable CSV file ({str(error).splitlines()[0][:200]})") from None
     return from_table(table, shown, "canonical-csv", None)
@@ -60,14 +65,19 @@ def is_csv_header(line: bytes) -> bool:
 def _needed(names: list[str], path: object) -> tuple[str, str]:
     request = next((name for name in REQUEST_KEYS if name in names), None)
     length = next((name for name in LENGTH_KEYS if name in names), None)
+    if len(set(names)) < len(names):
+        raise SourceError(f"{path}: two columns have the same name; give each its own")
     if request is None or length is None:
-        raise SourceError(f"{path}: no canonical rounds: needs request_id and one of al_raw, accepted_drafts, "
-                          f"al_committed; it has {', '.join(names[:12])}")  # fmt: skip
+        raise SourceError(
+            f"{path}: no canonical rounds: needs request_id and one of al_raw, accepted_drafts, "
+            f"al_committed; it has {', '.join(names[:12])}"
+        )
     return request, length
 
 
 def _wanted(request: str, length: str) -> list[str]:
-    return [request, length, "trace_id", "turn", "choice", "round", "accepted_drafts", "category", *ROUND_COLUMNS]
+    names = (request, length, "trace_id", "turn", "choice", "round", "accepted_drafts", "category", *ROUND_COLUMNS)
+    return list(dict.fromkeys(names))
 
 
 def from_table(table: Any, shown: str, source_format: str, header: bytes | None) -> Trace:
@@ -192,11 +202,18 @@ def _check_numbers(unit: Any, number: Any, carrier: TraceBuilder) -> None:
     step = np.diff(number)
     for kind, bad in (("repeated round", same & (step == 0)), ("missing round", same & (step > 1))):
         rows = np.flatnonzero(bad)
-        carrier.problems.add_rows(kind, carrier.header.source_file, (rows + 2).tolist(), rows.size,
-                                  "round numbers of a request do not count up by one")  # fmt: skip
+        carrier.problems.add_rows(
+            kind,
+            carrier.header.source_file,
+            (rows + 2).tolist(),
+            rows.size,
+            "round numbers of a request do not count up by one",
+        )
 
 
-def _assemble(table: Any, request: str, unit: Any, first_row: Any, rounds: dict[str, Any], carrier: TraceBuilder) -> Trace:
+def _assemble(
+    table: Any, request: str, unit: Any, first_row: Any, rounds: dict[str, Any], carrier: TraceBuilder
+) -> Trace:
     n = first_row.size
     ints = {name: np.full(n, NULL, np.int64) for name in UNIT_INTS}
     ints["requests"][:] = 1
@@ -230,8 +247,9 @@ def _assemble(table: Any, request: str, unit: Any, first_row: Any, rounds: dict[
         problems=carrier.problems,
         files=[carrier.header.source_file],
     )
-    if carrier.header.truncation == "unknown" and "al_committed" in rounds:
-        trace.header.truncation = "both" if "al_raw" in rounds else "committed"
+    if carrier.header.truncation == "unknown":
+        given = {name for name in (*rounds, "accepted_drafts") if name in table.column_names}
+        trace.header.truncation = truncation_of(given)
     complete_totals(trace)
     check(trace)
     return trace

@@ -8,6 +8,7 @@ from typing import Any
 from frontier_oracle.reports.builder import TraceBuilder, Unit, as_float, as_int, int_list
 from frontier_oracle.reports.canonical import Header
 from frontier_oracle.reports.readers.base import JsonReader, Record, text_or_none
+from frontier_oracle.reports.readers.vllm_response import MOST_DRAFTS
 
 REQUEST_KEYS = ("request_id", "sample_id", "question_id", "prompt_id", "sample")
 LENGTH_KEYS = ("al_raw", "al_committed", "accepted_drafts", "acceptance_length", "accept_length", "accept_len")
@@ -32,6 +33,7 @@ class CanonicalRows(JsonReader):
     header_fields = {"order_known": "rounds"}
 
     def __init__(self) -> None:
+        self.named: set[str] = set()
         self.units: dict[tuple[str, int | None, int | None], tuple[Unit, list[tuple[int, Record]]]] = {}
 
     def recognise(self, record: Record) -> bool:
@@ -54,6 +56,7 @@ class CanonicalRows(JsonReader):
             self._request(record, unit)
         else:
             rows.append((number, {**record, "__line": line}))
+            self.named |= {name for name in LENGTH_KEYS if record.get(name) is not None}
 
     def _request(self, record: Record, unit: Unit) -> None:
         for name in _REQUEST_INTS:
@@ -72,9 +75,8 @@ class CanonicalRows(JsonReader):
             if rows:
                 unit.rounds = {name: [row_value(row, name) for _, row in rows] for name in _COLUMNS}
             out.add(unit)
-            known = {name for name in ("al_raw", "al_committed") if unit.rounds and any(unit.rounds[name])}
-            if out.header.truncation == "unknown" and "al_committed" in known:
-                out.header.truncation = "both" if "al_raw" in known else "committed"
+        if out.header.truncation == "unknown":
+            out.header.truncation = truncation_of(self.named)
         self.units = {}
 
     def _order(self, unit: Unit, rows: list[tuple[int, Record]], out: TraceBuilder) -> None:
@@ -83,8 +85,17 @@ class CanonicalRows(JsonReader):
             if n and number == rows[n - 1][0]:
                 out.problem("repeated round", row["__line"], f"request {unit.request_id!r} has round {number} twice")
             elif n and number != rows[n - 1][0] + 1:
-                out.problem("missing round", row["__line"], f"request {unit.request_id!r}: round {rows[n - 1][0]} is "
-                            f"followed by {number}")  # fmt: skip
+                out.problem(
+                    "missing round",
+                    row["__line"],
+                    f"request {unit.request_id!r}: round {rows[n - 1][0]} is followed by {number}",
+                )
+
+
+def truncation_of(named: set[str]) -> str:
+    """What the names of the length columns say about truncation; the names of other dumps say nothing."""
+    raw, committed = bool(named & {"al_raw", "accepted_drafts"}), "al_committed" in named
+    return "both" if raw and committed else "raw" if raw else "committed" if committed else "unknown"
 
 
 def row_value(row: Record, name: str) -> int | None:
@@ -112,7 +123,7 @@ def apply_header(record: Record, out: TraceBuilder) -> None:
         fits = (
             ("str" in kind and isinstance(value, str))
             or ("bool" in kind and isinstance(value, bool))
-            or ("int" in kind and as_int(value) is not None and not isinstance(value, bool))
+            or ("int" in kind and 0 <= (as_int(value) or 0) <= MOST_DRAFTS and as_int(value) is not None)
         )
         if name == "notes" and isinstance(value, list):
             out.header.notes += [note for note in value if isinstance(note, str)]

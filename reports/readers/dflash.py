@@ -11,6 +11,7 @@ from frontier_oracle.reports.readers.base import (
     section,
     text_or_none,
 )
+from frontier_oracle.reports.readers.vllm_response import set_k
 
 _TOKENS = ("num_output_tokens", "output_tokens", "completion_tokens", "generated_tokens", "new_tokens")
 
@@ -38,8 +39,13 @@ class DflashSamples(JsonReader):
             out.problem("empty accept_lengths", line, f"request {name!r} has no verify round")
         tokens = next((count for key in _TOKENS if (count := as_int(record.get(key))) is not None), None)
         warm = record.get("is_warmup", record.get("warmup"))
-        unit = Unit(name, line, category=text_or_none(record.get("category")), completion_tokens=tokens,
-                    is_warmup=warm if isinstance(warm, bool) else None)  # fmt: skip
+        unit = Unit(
+            name,
+            line,
+            category=text_or_none(record.get("category")),
+            completion_tokens=tokens,
+            is_warmup=warm if isinstance(warm, bool) else None,
+        )
         rounds: dict[str, list[int | None]] = {"al_raw": [*lengths]}
         excess = None if tokens is None or not lengths else sum(lengths) - tokens
         if excess is not None and 0 <= excess < lengths[-1]:
@@ -53,7 +59,7 @@ class DflashSamples(JsonReader):
         unit.rounds = {key: values for key, values in rounds.items()}
         block = as_int(record.get("block_size"))
         if block:
-            out.header.k_verify_width, out.header.k_draft = block, block - 1
+            set_k(out, block - 1)
         out.add(unit)
 
 
@@ -63,8 +69,11 @@ class DflashRuns(JsonReader):
     name = "dflash-mlx-runs"
     engine = "dflash-mlx"
     header_fields = {
-        "bonus_included": True, "aggregation_of_source_mean": "request", "reported_mean": "al_raw", "truncation": "unknown",
-    }  # fmt: skip
+        "bonus_included": True,
+        "aggregation_of_source_mean": "request",
+        "reported_mean": "al_raw",
+        "truncation": "unknown",
+    }
 
     def recognise(self, record: Record) -> bool:
         return "cycles" in section(record, "dflash")
@@ -73,12 +82,19 @@ class DflashRuns(JsonReader):
         run = section(record, "dflash")
         block = as_int(record.get("block_tokens"))
         if block:
-            out.header.k_verify_width, out.header.k_draft = block, block - 1
+            set_k(out, block - 1)
         out.header.model = out.header.model or text_or_none(record.get("model"))
         name = f"{text_or_none(record.get('prompt_id')) or 'prompt'} run {as_int(record.get('run')) or line}"
-        out.add(Unit(name, line, category=text_or_none(record.get("suite")), verify_steps=as_int(run.get("cycles")),
-                     accepted_total=as_int(run.get("accepted_from_draft")),
-                     reported_mean=as_float(run.get("tokens_per_cycle"))))  # fmt: skip
+        out.add(
+            Unit(
+                name,
+                line,
+                category=text_or_none(record.get("suite")),
+                verify_steps=as_int(run.get("cycles")),
+                accepted_total=as_int(run.get("accepted_from_draft")),
+                reported_mean=as_float(run.get("tokens_per_cycle")),
+            )
+        )
         for key in ("acceptance_first_20_avg", "acceptance_last_20_avg"):
             out.number(f"{name}: {key}", run.get(key), None, line)
         for block_size, value in section(run, "adaptive_metrics", "tokens_per_cycle_by_block").items():

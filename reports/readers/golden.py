@@ -13,9 +13,11 @@ class GoldenCurves(TextReader):
 
     name = "golden-al-yaml"
     header_fields = {
-        "bonus_included": True, "order_known": "mean", "aggregation_of_source_mean": "pooled",
-    }  # fmt: skip
-    needles = (b"Acceptance Length (AL) reference", b"golden AL")
+        "bonus_included": True,
+        "order_known": "mean",
+        "aggregation_of_source_mean": "pooled",
+    }
+    needles = (b"Acceptance Length (AL) reference", b"value = golden AL")
     opens = True
     _key = re.compile(r"^(\s*)([^\s#:][^:]*):\s*$")
     _value = re.compile(r"^\s+(\d{1,4}):\s*([\d.]{1,20})\s*$")
@@ -30,5 +32,7 @@ class GoldenCurves(TextReader):
             self.path = [(depth, name) for depth, name in self.path if depth < indent] + [(indent, key[2])]
         elif value:
             where = " ".join(name for _, name in self.path)
-            out.add(Unit(f"{where} k={value[1]}", line, kind="aggregate", category=where, reported_mean=float(value[2])))
+            out.add(
+                Unit(f"{where} k={value[1]}", line, kind="aggregate", category=where, reported_mean=float(value[2]))
+            )
         return True

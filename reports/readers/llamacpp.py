@@ -77,7 +77,7 @@ class LlamaCppReceipts(JsonReader):
             if not isinstance(run, dict):
                 continue
             inner = run.get("records")
-            label = str(run.get("label") or run.get("method") or f"run {n}")
+            label = " ".join(str(run[key]) for key in ("backend", "label") if run.get(key)) or f"run {n}"
             for item in inner if isinstance(inner, list) else [run]:
                 if not isinstance(item, dict):
                     continue
@@ -107,8 +107,13 @@ class LlamaCppLog(TextReader):
 
     name = "llamacpp-log"
     engine = "llama.cpp"
-    header_fields = {"bonus_included": True, "aggregation_of_source_mean": "request", "truncation": "raw",
-                     "reported_mean": "al_raw_printed", "reported_rate": "rate_drafted_printed"}  # fmt: skip
+    header_fields = {
+        "bonus_included": True,
+        "aggregation_of_source_mean": "request",
+        "truncation": "raw",
+        "reported_mean": "al_raw_printed",
+        "reported_rate": "rate_drafted_printed",
+    }
     needles = (b"draft acceptance = ", b"eval time =")
     _line = re.compile(
         r"draft acceptance = ([\d.]+) \(\s*(\d+) accepted /\s*(\d+) generated\)"
@@ -134,10 +139,20 @@ class LlamaCppLog(TextReader):
         rates = [float(r) for r in (match[5] or "").split(",") if r.strip()]
         mean = float(match[4]) if match[4] else None
         steps = None if mean is None else recover_steps(mean, accepted, drafted, rates)
-        out.add(Unit(key or f"request {len(out)}", line, verify_steps=steps, accepted_total=accepted,
-                     drafted_total=drafted, completion_tokens=self.generated.pop(key, None), prefill_in_rounds=None,
-                     per_position=[r * steps for r in rates] if steps and rates else None,
-                     reported_mean=mean, reported_rate=float(match[1])))  # fmt: skip
+        out.add(
+            Unit(
+                key or f"request {len(out)}",
+                line,
+                verify_steps=steps,
+                accepted_total=accepted,
+                drafted_total=drafted,
+                completion_tokens=self.generated.pop(key, None),
+                prefill_in_rounds=None,
+                per_position=[r * steps for r in rates] if steps and rates else None,
+                reported_mean=mean,
+                reported_rate=float(match[1]),
+            )
+        )
         return True
 
 
@@ -146,8 +161,12 @@ class LlamaCppOldLog(TextReader):
 
     name = "llamacpp-log-old"
     engine = "llama.cpp"
-    header_fields = {"bonus_included": False, "aggregation_of_source_mean": "request", "truncation": "raw",
-                     "reported_rate": "rate_drafted_printed"}  # fmt: skip
+    header_fields = {
+        "bonus_included": False,
+        "aggregation_of_source_mean": "request",
+        "truncation": "raw",
+        "reported_rate": "rate_drafted_printed",
+    }
     needles = (b"draft acceptance rate = ",)
     _line = re.compile(r"draft acceptance rate = ([\d.]+) \(\s*(\d+) accepted /\s*(\d+) generated\)")
 
@@ -155,8 +174,15 @@ class LlamaCppOldLog(TextReader):
         match = self._line.search(text)
         if match is None:
             return False
-        out.add(Unit(f"request {len(out)}", line, accepted_total=int(match[2]), drafted_total=int(match[3]),
-                     reported_rate=float(match[1])))  # fmt: skip
+        out.add(
+            Unit(
+                f"request {len(out)}",
+                line,
+                accepted_total=int(match[2]),
+                drafted_total=int(match[3]),
+                reported_rate=float(match[1]),
+            )
+        )
         return True
 
 
@@ -168,8 +194,12 @@ class LlamaCppStatistics(TextReader):
 
     name = "llamacpp-statistics"
     engine = "llama.cpp"
-    header_fields = {"bonus_included": True, "aggregation_of_source_mean": "pooled", "truncation": "raw",
-                     "reported_mean": "al_raw_printed"}  # fmt: skip
+    header_fields = {
+        "bonus_included": True,
+        "aggregation_of_source_mean": "pooled",
+        "truncation": "raw",
+        "reported_mean": "al_raw_printed",
+    }
     needles = (b"#gen drafts",)
     _line = re.compile(
         r"statistics\s+([\w-]+):.*?#gen drafts =\s*(\d+), #acc drafts =\s*(\d+), #gen tokens =\s*(\d+), "
@@ -195,9 +225,15 @@ class LlamaCppStatistics(TextReader):
             out.add(self.last.pop(kind))
         rates = [float(r) for r in (match[7] or "").split(",") if r.strip()]
         self.last[kind] = Unit(
-            kind, line, kind="lifetime", verify_steps=steps, accepted_total=accepted, drafted_total=int(match[4]),
-            per_position=[r * steps for r in rates] or None, reported_mean=float(match[6]) if match[6] else None,
-        )  # fmt: skip
+            kind,
+            line,
+            kind="lifetime",
+            verify_steps=steps,
+            accepted_total=accepted,
+            drafted_total=int(match[4]),
+            per_position=[r * steps for r in rates] or None,
+            reported_mean=float(match[6]) if match[6] else None,
+        )
         return True
 
     def finish(self, out: TraceBuilder) -> None:

@@ -19,8 +19,12 @@ _COUNTERS = {
     "spec_decode_num_accepted_tokens_per_pos": "position",
     "spec_verify_calls": "steps",
 }
-_GAUGES = {"spec_accept_length": "mean", "spec_accept_rate": "rate", "spec_decode_acceptance_length": "mean",
-           "spec_num_draft_tokens": "width"}  # fmt: skip
+_GAUGES = {
+    "spec_accept_length": "mean",
+    "spec_accept_rate": "rate",
+    "spec_decode_acceptance_length": "mean",
+    "spec_num_draft_tokens": "width",
+}
 
 
 class Prometheus(TextReader):
@@ -56,9 +60,11 @@ class Prometheus(TextReader):
             out.problem("unreadable metric", line, f"{name} has the value {match[3]!r}")
             return True
         self.line = self.line or line
-        if name in _GAUGES:
+        if name in _GAUGES and not abs(value) < 1e300:
+            out.problem("unreadable metric", line, f"gauge {name} is {value}")
+        elif name in _GAUGES:
             self.gauges[_GAUGES[name]] = value
-        elif value < 0 or value != value:
+        elif not 0 <= value < 1e300:
             out.problem("negative count", line, f"counter {name} is {value}")
         else:
             self._count(base, match[2] or "", value)
@@ -96,9 +102,17 @@ class Prometheus(TextReader):
             set_k(out, len(per_position))
         if "width" in self.gauges:
             set_k(out, int(self.gauges["width"]) - 1)
-        out.add(Unit("increase" if self.scrapes > 1 else "since start", self.line, kind="lifetime",
-                     verify_steps=whole.get("steps"), accepted_total=whole.get("accepted"),
-                     drafted_total=whole.get("drafted"), per_position=per_position))  # fmt: skip
+        out.add(
+            Unit(
+                "increase" if self.scrapes > 1 else "since start",
+                self.line,
+                kind="lifetime",
+                verify_steps=whole.get("steps"),
+                accepted_total=whole.get("accepted"),
+                drafted_total=whole.get("drafted"),
+                per_position=per_position,
+            )
+        )
         for kind in ("mean", "rate"):
             if kind in self.gauges:
                 out.number(f"{self.prefix} acceptance {kind} (gauge)", self.gauges[kind], None, self.line)
@@ -153,8 +167,10 @@ class TokenSpeedMetrics(Prometheus):
         rows = sum(v for (base, _), v in values.items() if base == "spec_decode_num_draft_tokens")
         if steps and rows % steps == 0:
             set_k(out, int(rows // steps) - 1)
-            out.note(f"draft tokens are counted as verify width ({int(rows // steps)} per round); {int(rows - steps)} of "
-                     f"{int(rows)} are proposals")  # fmt: skip
+            out.note(
+                f"draft tokens are counted as verify width ({int(rows // steps)} per round); {int(rows - steps)} of "
+                f"{int(rows)} are proposals"
+            )
             for series in self.latest:
                 if series[0] == "spec_decode_num_draft_tokens":
                     drafts = ("spec_decode_num_drafts", series[1])

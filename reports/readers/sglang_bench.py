@@ -15,8 +15,11 @@ class SglangBench(JsonReader):
     name = "sglang-bench"
     engine = "sglang"
     header_fields = {
-        "bonus_included": True, "aggregation_of_source_mean": "pooled", "order_known": "mean", "truncation": "raw",
-    }  # fmt: skip
+        "bonus_included": True,
+        "aggregation_of_source_mean": "pooled",
+        "order_known": "mean",
+        "truncation": "raw",
+    }
 
     def recognise(self, record: Record) -> bool:
         return "accept_length" in record and "backend" in record and "total_output_tokens" in record
@@ -26,8 +29,16 @@ class SglangBench(JsonReader):
         if mean is None:
             out.note("a run with accept_length null was made without speculation")
         out.note("accept_length is the server's average since its start, warm-up and earlier runs in it")
-        out.add(Unit(f"run {len(out)}", line, kind="aggregate", reported_mean=mean, requests=as_int(record.get("completed")),
-                     completion_tokens=as_int(record.get("total_output_tokens"))))  # fmt: skip
+        out.add(
+            Unit(
+                f"run {len(out)}",
+                line,
+                kind="aggregate",
+                reported_mean=mean,
+                requests=as_int(record.get("completed")),
+                completion_tokens=as_int(record.get("total_output_tokens")),
+            )
+        )
 
 
 class SglangServerInfo(JsonReader):
@@ -36,8 +47,11 @@ class SglangServerInfo(JsonReader):
     name = "sglang-server-info"
     engine = "sglang"
     header_fields = {
-        "bonus_included": True, "aggregation_of_source_mean": "pooled", "order_known": "mean", "truncation": "raw",
-    }  # fmt: skip
+        "bonus_included": True,
+        "aggregation_of_source_mean": "pooled",
+        "order_known": "mean",
+        "truncation": "raw",
+    }
 
     def recognise(self, record: Record) -> bool:
         states = record.get("internal_states")
@@ -49,4 +63,8 @@ class SglangServerInfo(JsonReader):
         out.note("the server's average since its start or last internal-state update")
         for n, state in enumerate(record["internal_states"]):
             if isinstance(state, dict):
-                out.add(Unit(f"state {n}", line, kind="lifetime", reported_mean=as_float(state.get("avg_spec_accept_length"))))
+                out.add(
+                    Unit(
+                        f"state {n}", line, kind="lifetime", reported_mean=as_float(state.get("avg_spec_accept_length"))
+                    )
+                )

@@ -19,8 +19,11 @@ class SglangLog(TextReader):
     name = "sglang-log"
     engine = "sglang"
     header_fields = {
-        "bonus_included": True, "aggregation_of_source_mean": "window", "order_known": "mean", "truncation": "raw",
-    }  # fmt: skip
+        "bonus_included": True,
+        "aggregation_of_source_mean": "window",
+        "order_known": "mean",
+        "truncation": "raw",
+    }
     needles = (b"accept len: ",)
     _line = re.compile(r"Decode batch(?: ?\[\d+\])?, #running-req: (\d+),.*?, accept len: ([\d.]+)")
 
@@ -32,6 +35,13 @@ class SglangLog(TextReader):
             out.note("DSpark caps the verify width per round")
         rate = _RATE.search(text)
         out.note("windows of decode steps without counts: they cannot be weighted into one mean")
-        out.add(Unit(f"window {len(out)}", line, kind="window", reported_mean=float(match[2]),
-                     reported_rate=float(rate[1]) if rate else None))  # fmt: skip
+        out.add(
+            Unit(
+                f"window {len(out)}",
+                line,
+                kind="window",
+                reported_mean=float(match[2]),
+                reported_rate=float(rate[1]) if rate else None,
+            )
+        )
         return True

@@ -9,9 +9,13 @@ from frontier_oracle.reports.readers.base import JsonReader, Record, finish_reas
 from frontier_oracle.reports.readers.vllm_response import set_k
 
 _FIELDS: dict[str, Any] = {
-    "bonus_included": True, "aggregation_of_source_mean": "request", "reported_mean": "completion_over_verify",
-    "reported_rate": "rate_drafted", "order_known": "histogram", "truncation": "both",
-}  # fmt: skip
+    "bonus_included": True,
+    "aggregation_of_source_mean": "request",
+    "reported_mean": "completion_over_verify",
+    "reported_rate": "rate_drafted",
+    "order_known": "histogram",
+    "truncation": "both",
+}
 
 
 def counters(spec: Record, unit: Unit, out: TraceBuilder) -> None:
@@ -37,7 +41,7 @@ def counters(spec: Record, unit: Unit, out: TraceBuilder) -> None:
 
 
 class SglangMeta(JsonReader):
-    """``/generate`` responses. The engine's mean is completion / verify steps: the prefill token is in it (pitfall 3)."""
+    """``/generate`` responses. The mean is completion / verify steps: the prefill token is in it (pitfall 3)."""
 
     name = "sglang-meta-info"
     engine = "sglang"

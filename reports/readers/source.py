@@ -7,11 +7,11 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, cast
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from frontier_oracle.oracle.errors import UsageError
 
@@ -41,7 +41,9 @@ def magic(path: Path) -> bytes:
         with path.open("rb") as stream:
             return stream.read(4)
     except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or error}); check the name and permissions") from None
+        raise SourceError(
+            f"{path}: cannot be read ({error.strerror or error}); check the name and permissions"
+        ) from None
 
 
 class _Bounded(io.RawIOBase):
@@ -60,8 +62,10 @@ class _Bounded(io.RawIOBase):
         view[: len(data)] = data
         self.total += len(data)
         if self.total > self.limit:
-            raise SourceError(f"{self.path}: decompresses to more than {self.limit >> 20} MB (over {MAX_RATIO} times "
-                              "its size); decompress it yourself if it is genuine")  # fmt: skip
+            raise SourceError(
+                f"{self.path}: decompresses to more than {self.limit >> 20} MB (over {MAX_RATIO} times "
+                "its size); decompress it yourself if it is genuine"
+            )
         return len(data)
 
 
@@ -69,7 +73,7 @@ def open_bytes(path: Path) -> IO[bytes]:
     """A buffered binary stream of the decompressed content."""
     head = magic(path)
     if head.startswith(GZIP_MAGIC):
-        inner: IO[bytes] = gzip.open(path, "rb")
+        inner = cast(IO[bytes], gzip.open(path, "rb"))  # noqa: SIM115 (the caller closes the stream around it)
     elif head == ZSTD_MAGIC:
         inner = cast(IO[bytes], pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
     else:
@@ -85,13 +89,64 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
             while line := stream.readline(MAX_LINE + 1):
                 number += 1
                 if len(line) > MAX_LINE:
-                    raise SourceError(f"{path}:{number}: a line of more than {MAX_LINE >> 20} MB; one record a line "
-                                      "is expected")  # fmt: skip
+                    raise SourceError(
+                        f"{path}:{number}: a line of more than {MAX_LINE >> 20} MB; one record a line is expected"
+                    )
                 yield number, line
     except (OSError, EOFError, ValueError) as error:
         if isinstance(error, SourceError):
             raise
         raise SourceError(f"{path}: damaged or truncated ({error})") from None
+
+
+def matching_lines(path: Path, needles: Sequence[bytes], everything: Callable[[], bool]) -> Iterator[tuple[int, bytes]]:
+    """(line number from 1, line) of the lines that contain a needle; of every line once ``everything()`` is true.
+
+    Whole blocks are searched, so that a log costs by its matches and not by its lines.
+    """
+    done, rest = 0, b""
+    try:
+        with open_bytes(path) as stream:
+            while block := stream.read(_BLOCK):
+                data = rest + block
+                end = data.rfind(b"\n") + 1
+                rest = data[end:]
+                if len(rest) > MAX_LINE:
+                    raise SourceError(f"{path}: a line of more than {MAX_LINE >> 20} MB; no log has such lines")
+                yield from _matches(data[:end], done, needles, everything)
+                done += data.count(b"\n", 0, end)
+            yield from _matches(rest, done, needles, everything)
+    except (OSError, EOFError) as error:
+        raise SourceError(f"{path}: damaged or truncated ({error})") from None
+
+
+def _matches(
+    data: bytes, done: int, needles: Sequence[bytes], everything: Callable[[], bool]
+) -> Iterator[tuple[int, bytes]]:
+    """Matching lines of a block of whole lines, the first of which has the number done + 1."""
+    spans = {span for needle in needles for span in _spans(data, needle)} if not everything() else set()
+    at, number = 0, done
+    for start, end in sorted(spans):
+        number += data.count(b"\n", at, start)
+        at = start
+        yield number + 1, data[start:end]
+        if everything():
+            break
+    if everything() and data:
+        skip = data.find(b"\n", at) + 1 if spans else 0
+        if spans and not skip:
+            return
+        first = number + 2 if spans else done + 1
+        yield from enumerate(data[skip:].splitlines(), start=first)
+
+
+def _spans(data: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
+    at = data.find(needle)
+    while at >= 0:
+        start, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        yield start, end
+        at = data.find(needle, end)
 
 
 def whole(path: Path) -> bytes:
@@ -102,8 +157,10 @@ def whole(path: Path) -> bytes:
     except (OSError, EOFError) as error:
         raise SourceError(f"{path}: damaged or truncated ({error})") from None
     if len(data) > MAX_DOCUMENT:
-        raise SourceError(f"{path}: one JSON document of more than {MAX_DOCUMENT >> 20} MB; one record a line (JSONL) "
-                          "or Parquet can be of any size")  # fmt: skip
+        raise SourceError(
+            f"{path}: one JSON document of more than {MAX_DOCUMENT >> 20} MB; one record a line (JSONL) "
+            "or Parquet can be of any size"
+        )
     return data
 
 

@@ -24,8 +24,10 @@ class SpecBench(JsonReader):
 
     name = "specbench"
     header_fields = {
-        "bonus_included": True, "order_known": "rounds", "aggregation_of_source_mean": "unknown",
-    }  # fmt: skip
+        "bonus_included": True,
+        "order_known": "rounds",
+        "aggregation_of_source_mean": "unknown",
+    }
 
     def __init__(self) -> None:
         self.truncation: set[str] = set()
@@ -50,19 +52,26 @@ class SpecBench(JsonReader):
             choice_index = index if number is None else number
             base = Unit(name, line, choice=choice_index, category=text_or_none(record.get("category")))
             self._turns(base, lengths, steps, tokens, out)
-        known = self.truncation - {"committed (nothing cut)"}
-        out.header.truncation = known.pop() if len(known) == 1 else "unknown"
+        out.header.truncation = next(iter(self.truncation)) if len(self.truncation) == 1 else "unknown"
 
-    def _turns(self, base: Unit, lengths: list[int], steps: list[int] | None, tokens: list[int] | None,
-               out: TraceBuilder) -> None:  # fmt: skip
+    def _turns(
+        self, base: Unit, lengths: list[int], steps: list[int] | None, tokens: list[int] | None, out: TraceBuilder
+    ) -> None:
         for value in [*(steps or ()), *(tokens or ())]:
             if value < 0:
-                out.problem("negative count", base.line, f"request {base.request_id!r}: decoding_steps or new_tokens "
-                            f"has {value}")  # fmt: skip
+                out.problem(
+                    "negative count",
+                    base.line,
+                    f"request {base.request_id!r}: decoding_steps or new_tokens has {value}",
+                )
         if steps is None or sum(steps) != len(lengths) or any(step < 0 for step in steps):
             if len(lengths):
-                out.problem("turns cannot be cut", base.line, f"request {base.request_id!r}: {len(lengths)} lengths, "
-                            f"decoding_steps {steps}; rounds are kept in one piece, positions unknown")  # fmt: skip
+                out.problem(
+                    "turns cannot be cut",
+                    base.line,
+                    f"request {base.request_id!r}: {len(lengths)} lengths, "
+                    f"decoding_steps {steps}; rounds are kept in one piece, positions unknown",
+                )
             self._unit(base, None, lengths, None, out)
             return
         at = 0
@@ -72,8 +81,9 @@ class SpecBench(JsonReader):
             at += step
 
     def _unit(self, base: Unit, turn: int | None, lengths: list[int], tokens: int | None, out: TraceBuilder) -> None:
-        unit = Unit(base.request_id, base.line, turn=turn, choice=base.choice, category=base.category,
-                    completion_tokens=tokens)  # fmt: skip
+        unit = Unit(
+            base.request_id, base.line, turn=turn, choice=base.choice, category=base.category, completion_tokens=tokens
+        )
         excess = None if tokens is None else sum(lengths) - tokens
         if not lengths:
             unit.verify_steps = 0
@@ -89,8 +99,12 @@ class SpecBench(JsonReader):
             self.truncation.add("both")
         else:
             if tokens is not None:
-                out.problem("committed + prefill != completion", base.line, f"request {base.request_id!r}: lengths sum "
-                            f"to {sum(lengths)}, new_tokens is {tokens}; truncation unknown")  # fmt: skip
+                out.problem(
+                    "committed + prefill != completion",
+                    base.line,
+                    f"request {base.request_id!r}: lengths sum "
+                    f"to {sum(lengths)}, new_tokens is {tokens}; truncation unknown",
+                )
             unit.rounds = {"al_raw": lengths}
             self.truncation.add("unknown")
         if unit.rounds is not None and turn is not None:
@@ -103,8 +117,10 @@ class EagleAnswers(JsonReader):
 
     name = "eagle-answers"
     header_fields = {
-        "bonus_included": True, "order_known": "totals", "truncation": "committed",
-    }  # fmt: skip
+        "bonus_included": True,
+        "order_known": "totals",
+        "truncation": "committed",
+    }
 
     def recognise(self, record: Record) -> bool:
         return any("idxs" in choice and "accept_lengths" not in choice for choice in _choices(record))
@@ -118,8 +134,18 @@ class EagleAnswers(JsonReader):
                 out.problem("unreadable record", line, f"request {name!r}: idxs and new_tokens do not match")
                 continue
             for turn, (idx, count) in enumerate(zip(idxs, tokens, strict=True)):
-                out.add(Unit(name, line, turn=turn, choice=index, category=text_or_none(record.get("category")),
-                             verify_steps=idx + 1, completion_tokens=count, prefill_in_rounds=True))  # fmt: skip
+                out.add(
+                    Unit(
+                        name,
+                        line,
+                        turn=turn,
+                        choice=index,
+                        category=text_or_none(record.get("category")),
+                        verify_steps=idx + 1,
+                        completion_tokens=count,
+                        prefill_in_rounds=True,
+                    )
+                )
 
 
 def _choices(record: Record) -> list[Record]:

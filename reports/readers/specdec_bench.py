@@ -16,9 +16,12 @@ class SpecdecBench(JsonReader):
 
     name = "specdec-bench"
     header_fields = {
-        "bonus_included": True, "aggregation_of_source_mean": "request", "order_known": "histogram",
-        "truncation": "committed", "reported_mean": "completion_over_iterations",
-    }  # fmt: skip
+        "bonus_included": True,
+        "aggregation_of_source_mean": "request",
+        "order_known": "histogram",
+        "truncation": "committed",
+        "reported_mean": "completion_over_iterations",
+    }
 
     def recognise(self, record: Record) -> bool:
         return "Request_AL" in record or "Acceptance_Length_Histogram" in record
@@ -28,16 +31,28 @@ class SpecdecBench(JsonReader):
         for request, by_turn in section(record, "Request_AL").items():
             for turn, mean in by_turn.items() if isinstance(by_turn, dict) else [("0", by_turn)]:
                 turns += 1
-                out.add(Unit(str(request), line, turn=int(turn) if str(turn).isdecimal() else None,
-                             reported_mean=as_float(mean)))  # fmt: skip
+                out.add(
+                    Unit(
+                        str(request),
+                        line,
+                        turn=int(turn) if str(turn).isdecimal() else None,
+                        reported_mean=as_float(mean),
+                    )
+                )
         chunks = histogram_of(record.get("Acceptance_Length_Histogram"))
         if chunks:
             self._rounds(chunks, turns, line, out)
-        out.number("Average_AL (mean of turn means, prefill chunk counted)", record.get("Average_AL"),
-                   "completion_over_iterations:requests", line)  # fmt: skip
+        out.number(
+            "Average_AL (mean of turn means, prefill chunk counted)",
+            record.get("Average_AL"),
+            "completion_over_iterations:requests",
+            line,
+        )
         for key in ("Conditional_Acceptance_Rate", "Joint_Acceptance_Rate"):
             values = record.get(key)
-            pairs = values.items() if isinstance(values, dict) else enumerate(values if isinstance(values, list) else ())
+            pairs = (
+                values.items() if isinstance(values, dict) else enumerate(values if isinstance(values, list) else ())
+            )
             for position, value in pairs:
                 out.number(f"{key}[{position}]", value, None, line)
 
@@ -49,6 +64,15 @@ class SpecdecBench(JsonReader):
         else:
             out.note("the prefill chunks cannot be told from rounds and are counted as rounds of length 1")
         total = sum(length * n for length, n in enumerate(by_length))
-        out.add(Unit("all chunks", line, kind="aggregate", histogram=by_length[1:], committed_total=total,
-                     verify_steps=sum(by_length[1:]), requests=turns or None,
-                     completion_tokens=sum(length * n for length, n in enumerate(chunks))))  # fmt: skip
+        out.add(
+            Unit(
+                "all chunks",
+                line,
+                kind="aggregate",
+                histogram=by_length[1:],
+                committed_total=total,
+                verify_steps=sum(by_length[1:]),
+                requests=turns or None,
+                completion_tokens=sum(length * n for length, n in enumerate(chunks)),
+            )
+        )

@@ -7,11 +7,16 @@ from typing import Any
 
 from frontier_oracle.reports.builder import TraceBuilder, Unit, as_float, as_int
 from frontier_oracle.reports.readers.base import JsonReader, Record, section, text_or_none
+from frontier_oracle.reports.readers.vllm_response import set_k
 
 _FIELDS: dict[str, Any] = {
-    "source_engine": "sglang", "bonus_included": True, "aggregation_of_source_mean": "pooled",
-    "reported_mean": "completion_over_verify", "order_known": "mean", "truncation": "committed",
-}  # fmt: skip
+    "source_engine": "sglang",
+    "bonus_included": True,
+    "aggregation_of_source_mean": "pooled",
+    "reported_mean": "completion_over_verify",
+    "order_known": "mean",
+    "truncation": "committed",
+}
 
 
 class SpecForge(JsonReader):
@@ -29,20 +34,30 @@ class SpecForge(JsonReader):
             metrics = config.get("metrics") if isinstance(config, dict) else None
             for n, row in enumerate(metrics if isinstance(metrics, list) else ()):
                 if isinstance(row, dict) and "accept_length" in row:
-                    label = "-".join(str(config.get(key)) for key in ("batch_size", "steps", "topk", "num_draft_tokens"))
+                    label = "-".join(
+                        str(config.get(key)) for key in ("batch_size", "steps", "topk", "num_draft_tokens")
+                    )
                     yield f"{name} {label} {text_or_none(row.get('Name')) or n}", category, config, row
 
     def _add(self, rows: Iterator[tuple[str, str, Record, Record]], line: int, out: TraceBuilder) -> None:
         widths = set()
         for name, category, config, row in rows:
             widths.add((as_int(config.get("topk")), as_int(config.get("num_draft_tokens"))))
-            out.add(Unit(name, line, kind="aggregate", category=category,
-                         requests=as_int(row.get("num_questions")), reported_mean=as_float(row.get("accept_length"))))  # fmt: skip
+            out.add(
+                Unit(
+                    name,
+                    line,
+                    kind="aggregate",
+                    category=category,
+                    requests=as_int(row.get("num_questions")),
+                    reported_mean=as_float(row.get("accept_length")),
+                )
+            )
         if len(widths) == 1:
             topk, width = widths.pop()
             out.header.tree = None if topk is None else topk > 1
             if width and topk == 1:
-                out.header.k_verify_width, out.header.k_draft = width, width - 1
+                set_k(out, width - 1)
 
 
 class SpecForgeBench(SpecForge):
@@ -100,11 +115,23 @@ class SpecForgeReport(SpecForge):
             metrics = section(run, "metrics")
             task = text_or_none(section(run, "task").get("name"))
             label = text_or_none(section(run, "config").get("label"))
-            out.add(Unit(" ".join(part for part in (task, label) if part) or f"run {n}", line, kind="aggregate",
-                         category=task, verify_steps=as_int(metrics.get("spec_verify_count")),
-                         completion_tokens=as_int(metrics.get("output_tokens")),
-                         requests=as_int(metrics.get("num_requests")), prefill_in_rounds=False,
-                         reported_mean=as_float(metrics.get("accept_length"))))  # fmt: skip
+            out.add(
+                Unit(
+                    " ".join(part for part in (task, label) if part) or f"run {n}",
+                    line,
+                    kind="aggregate",
+                    category=task,
+                    verify_steps=as_int(metrics.get("spec_verify_count")),
+                    completion_tokens=as_int(metrics.get("output_tokens")),
+                    requests=as_int(metrics.get("num_requests")),
+                    prefill_in_rounds=False,
+                    reported_mean=as_float(metrics.get("accept_length")),
+                )
+            )
             if "average_acceptance_length" in metrics:
-                out.number("average_acceptance_length (mean over requests)", metrics["average_acceptance_length"],
-                           "completion_over_verify:requests", line)  # fmt: skip
+                out.number(
+                    "average_acceptance_length (mean over requests)",
+                    metrics["average_acceptance_length"],
+                    "completion_over_verify:requests",
+                    line,
+                )

@@ -9,9 +9,12 @@ from frontier_oracle.reports.readers.base import JsonReader, Record, TextReader,
 from frontier_oracle.reports.readers.vllm_response import set_k
 
 _FIELDS = {
-    "bonus_included": True, "aggregation_of_source_mean": "request", "truncation": "committed",
-    "reported_mean": "completion_less_prefill", "reported_rate": "rate_verify_width",
-}  # fmt: skip
+    "bonus_included": True,
+    "aggregation_of_source_mean": "request",
+    "truncation": "committed",
+    "reported_mean": "completion_less_prefill",
+    "reported_rate": "rate_verify_width",
+}
 
 
 class TokenSpeedMeta(JsonReader):
@@ -26,11 +29,17 @@ class TokenSpeedMeta(JsonReader):
 
     def read(self, record: Record, line: int, out: TraceBuilder) -> None:
         meta = section(record, "meta_info")
-        out.add(Unit(
-            request_name(meta, line, "id", "rid"), line, prompt_tokens=as_int(meta.get("prompt_tokens")),
-            completion_tokens=as_int(meta.get("completion_tokens")), verify_steps=as_int(meta.get("spec_verify_ct")),
-            prefill_in_rounds=False, reported_mean=as_float(meta.get("accept_draft_tokens")),
-        ))  # fmt: skip
+        out.add(
+            Unit(
+                request_name(meta, line, "id", "rid"),
+                line,
+                prompt_tokens=as_int(meta.get("prompt_tokens")),
+                completion_tokens=as_int(meta.get("completion_tokens")),
+                verify_steps=as_int(meta.get("spec_verify_ct")),
+                prefill_in_rounds=False,
+                reported_mean=as_float(meta.get("accept_draft_tokens")),
+            )
+        )
 
 
 class TokenSpeedLog(TextReader):
@@ -43,8 +52,10 @@ class TokenSpeedLog(TextReader):
     name = "tokenspeed-request-log"
     engine = "tokenspeed"
     header_fields = {
-        **_FIELDS, "reported_mean": "completion_less_prefill_printed", "reported_rate": "rate_verify_width_printed",
-    }  # fmt: skip
+        **_FIELDS,
+        "reported_mean": "completion_less_prefill_printed",
+        "reported_rate": "rate_verify_width_printed",
+    }
     needles = (b" Finish! ",)
     _short = re.compile(r"Req: (\S+) Finish! Accept_num_tokens_avg: ([\d.]+)")
     _stats = re.compile(r"Req: (\S+) Finish! RequestStats\((.*)\)")
@@ -95,8 +106,11 @@ class TokenSpeedBatchLog(TextReader):
     name = "tokenspeed-batch-log"
     engine = "tokenspeed"
     header_fields = {
-        "bonus_included": True, "aggregation_of_source_mean": "window", "order_known": "mean", "truncation": "raw",
-    }  # fmt: skip
+        "bonus_included": True,
+        "aggregation_of_source_mean": "window",
+        "order_known": "mean",
+        "truncation": "raw",
+    }
     needles = (b"avg_accept_len: ",)
     _line = re.compile(r"Decode batch\. #running-req: \d+,.*?avg_accept_len: ([\d.]+), accept_rate: ([\d.]+)")
 
@@ -105,8 +119,11 @@ class TokenSpeedBatchLog(TextReader):
         if match is None:
             return False
         out.note("windows of decode steps without counts: they cannot be weighted into one mean")
-        out.add(Unit(f"window {len(out)}", line, kind="window", reported_mean=float(match[1]),
-                     reported_rate=float(match[2])))  # fmt: skip
+        out.add(
+            Unit(
+                f"window {len(out)}", line, kind="window", reported_mean=float(match[1]), reported_rate=float(match[2])
+            )
+        )
         return True
 
 

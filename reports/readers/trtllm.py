@@ -18,8 +18,11 @@ class TrtllmIterations(JsonReader):
     name = "trtllm-iteration-stats"
     engine = "tensorrt-llm"
     header_fields = {
-        "bonus_included": True, "aggregation_of_source_mean": "window", "reported_mean": "al_raw", "truncation": "raw",
-    }  # fmt: skip
+        "bonus_included": True,
+        "aggregation_of_source_mean": "window",
+        "reported_mean": "al_raw",
+        "truncation": "raw",
+    }
 
     def recognise(self, record: Record) -> bool:
         return "numAcceptedTokens" in section(record, "specDecodingStats")
@@ -27,11 +30,17 @@ class TrtllmIterations(JsonReader):
     def read(self, record: Record, line: int, out: TraceBuilder) -> None:
         stats = section(record, "specDecodingStats")
         steps = as_int(stats.get("numRequestsWithDraftTokens"))
-        out.add(Unit(
-            request_name(record, line, "iter"), line, kind="iteration", verify_steps=steps,
-            accepted_total=as_int(stats.get("numAcceptedTokens")), drafted_total=as_int(stats.get("numDraftTokens")),
-            reported_mean=as_float(stats.get("acceptanceLength")) if steps else None,
-        ))  # fmt: skip
+        out.add(
+            Unit(
+                request_name(record, line, "iter"),
+                line,
+                kind="iteration",
+                verify_steps=steps,
+                accepted_total=as_int(stats.get("numAcceptedTokens")),
+                drafted_total=as_int(stats.get("numDraftTokens")),
+                reported_mean=as_float(stats.get("acceptanceLength")) if steps else None,
+            )
+        )
 
 
 class TrtllmPerfMetrics(JsonReader):
@@ -43,17 +52,22 @@ class TrtllmPerfMetrics(JsonReader):
     name = "trtllm-perf-metrics"
     engine = "tensorrt-llm"
     header_fields = {
-        "bonus_included": False, "aggregation_of_source_mean": "request", "reported_rate": "rate_drafted",
+        "bonus_included": False,
+        "aggregation_of_source_mean": "request",
+        "reported_rate": "rate_drafted",
         "truncation": "raw",
-    }  # fmt: skip
+    }
 
     def _found(self, record: Record) -> list[tuple[Record, Record]]:
         """(spec section, its holder) of the record itself or of each of its choices."""
         holders = [record, *(c for c in record.get("choices") or () if isinstance(c, dict))]
         found = []
         for holder in holders:
-            for path in (("perf_metrics", "speculative_decoding"), ("request_perf_metrics", "speculative_decoding"),
-                         ("speculative_decoding",)):  # fmt: skip
+            for path in (
+                ("perf_metrics", "speculative_decoding"),
+                ("request_perf_metrics", "speculative_decoding"),
+                ("speculative_decoding",),
+            ):
                 spec = section(holder, *path)
                 if "total_accepted_draft_tokens" in spec:
                     found.append((spec, holder))
@@ -102,8 +116,11 @@ class TrtllmBench(JsonReader):
     name = "trtllm-bench"
     engine = "tensorrt-llm"
     header_fields = {
-        "bonus_included": True, "aggregation_of_source_mean": "request", "order_known": "mean", "truncation": "committed",
-    }  # fmt: skip
+        "bonus_included": True,
+        "aggregation_of_source_mean": "request",
+        "order_known": "mean",
+        "truncation": "committed",
+    }
 
     def recognise(self, record: Record) -> bool:
         return "acceptance_length_percentiles" in section(record, "decoding_stats")
@@ -113,8 +130,15 @@ class TrtllmBench(JsonReader):
         lengths = section(stats, "acceptance_length_percentiles")
         rates = section(stats, "draft_acceptance_rate_percentiles")
         out.note("draft tokens in this report are reconstructed from the configured maximum: an upper bound")
-        out.add(Unit(f"run {len(out)}", line, kind="aggregate", reported_mean=as_float(lengths.get("average")),
-                     reported_rate=as_float(rates.get("average"))))  # fmt: skip
+        out.add(
+            Unit(
+                f"run {len(out)}",
+                line,
+                kind="aggregate",
+                reported_mean=as_float(lengths.get("average")),
+                reported_rate=as_float(rates.get("average")),
+            )
+        )
         for key, value in lengths.items():
             out.number(f"acceptance length {key} over requests", value, None, line)
 
@@ -125,12 +149,19 @@ class TrtllmBenchConsole(TextReader):
     name = "trtllm-bench-console"
     engine = "tensorrt-llm"
     header_fields = {
-        "bonus_included": True, "aggregation_of_source_mean": "request", "order_known": "mean", "truncation": "committed",
-    }  # fmt: skip
+        "bonus_included": True,
+        "aggregation_of_source_mean": "request",
+        "order_known": "mean",
+        "truncation": "committed",
+    }
     needles = (b"[AL]", b"[DAR]", b"[ADT]", b"[DT]")
     _line = re.compile(r"\[(AL|DAR|ADT|DT)\]\s+(MINIMUM|MAXIMUM|AVERAGE|P\d+)\s*:\s*([\d.]+)")
-    _names = {"AL": "acceptance length", "DAR": "draft acceptance rate", "ADT": "accepted draft tokens",
-              "DT": "draft tokens"}  # fmt: skip
+    _names = {
+        "AL": "acceptance length",
+        "DAR": "draft acceptance rate",
+        "ADT": "accepted draft tokens",
+        "DT": "draft tokens",
+    }
 
     def feed(self, text: str, line: int, out: TraceBuilder) -> bool:
         match = self._line.search(text)

@@ -9,9 +9,12 @@ from frontier_oracle.reports.readers.base import JsonReader, Record, TextReader,
 from frontier_oracle.reports.readers.vllm_response import set_k
 
 _FIELDS = {
-    "bonus_included": True, "aggregation_of_source_mean": "pooled", "reported_mean": "al_raw",
-    "reported_rate": "rate_drafted", "truncation": "raw",
-}  # fmt: skip
+    "bonus_included": True,
+    "aggregation_of_source_mean": "pooled",
+    "reported_mean": "al_raw",
+    "reported_rate": "rate_drafted",
+    "truncation": "raw",
+}
 
 
 class VllmBench(JsonReader):
@@ -27,7 +30,8 @@ class VllmBench(JsonReader):
     def read(self, record: Record, line: int, out: TraceBuilder) -> None:
         steps = as_int(record.get("spec_decode_num_drafts"))
         percent = as_float(record.get("spec_decode_acceptance_rate"))
-        rates = [as_float(rate) for rate in record.get("spec_decode_per_position_acceptance_rates") or ()]
+        listed = record.get("spec_decode_per_position_acceptance_rates")
+        rates = [as_float(rate) for rate in listed] if isinstance(listed, list) else []
         unit = Unit(
             "run" if not len(out) else f"run {len(out)}",
             line,
@@ -63,10 +67,18 @@ class VllmBenchConsole(TextReader):
     name = "vllm-bench-console"
     engine = "vllm"
     header_fields = _FIELDS
-    needles = (b"Acceptance rate (%):", b"Acceptance length:", b"Drafts:", b"Draft tokens:", b"Accepted tokens:",
-               b"  Position ")  # fmt: skip
-    _line = re.compile(r"^(Acceptance rate \(%\)|Acceptance length|Drafts|Draft tokens|Accepted tokens|  Position \d+):"
-                       r"\s+([\d.]+)\s*$")  # fmt: skip
+    needles = (
+        b"Acceptance rate (%):",
+        b"Acceptance length:",
+        b"Drafts:",
+        b"Draft tokens:",
+        b"Accepted tokens:",
+        b"  Position ",
+    )
+    _line = re.compile(
+        r"^(Acceptance rate \(%\)|Acceptance length|Drafts|Draft tokens|Accepted tokens|  Position \d+):"
+        r"\s+([\d.]+)\s*$"
+    )
 
     def __init__(self) -> None:
         self.values: dict[str, float] = {}
@@ -88,10 +100,17 @@ class VllmBenchConsole(TextReader):
             steps = int(values["Drafts"])
             rates = [values[key] / 100 for key in values if key.startswith("  Position")]
             set_k(out, len(rates) or None)
-            out.add(Unit(f"run {len(out)}", self.line, kind="aggregate", verify_steps=steps,
-                         accepted_total=as_int(values.get("Accepted tokens")),
-                         drafted_total=as_int(values.get("Draft tokens")),
-                         per_position=counts_of([*rates], steps), reported_mean=values.get("Acceptance length"),
-                         reported_rate=None if "Acceptance rate (%)" not in values
-                         else values["Acceptance rate (%)"] / 100))  # fmt: skip
+            out.add(
+                Unit(
+                    f"run {len(out)}",
+                    self.line,
+                    kind="aggregate",
+                    verify_steps=steps,
+                    accepted_total=as_int(values.get("Accepted tokens")),
+                    drafted_total=as_int(values.get("Draft tokens")),
+                    per_position=counts_of([*rates], steps),
+                    reported_mean=values.get("Acceptance length"),
+                    reported_rate=None if "Acceptance rate (%)" not in values else values["Acceptance rate (%)"] / 100,
+                )
+            )
         self.line = 0

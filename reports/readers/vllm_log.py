@@ -17,9 +17,12 @@ class VllmLog(TextReader):
     name = "vllm-log"
     engine = "vllm"
     header_fields = {
-        "bonus_included": True, "aggregation_of_source_mean": "window", "reported_mean": "al_raw_printed",
-        "reported_rate": "rate_drafted_printed", "truncation": "raw",
-    }  # fmt: skip
+        "bonus_included": True,
+        "aggregation_of_source_mean": "window",
+        "reported_mean": "al_raw_printed",
+        "reported_rate": "rate_drafted_printed",
+        "truncation": "raw",
+    }
     needles = (b"SpecDecoding metrics:",)
     _line = re.compile(
         rf"SpecDecoding metrics: Mean acceptance length: {_NUMBER},.*? Accepted: (\d+) tokens, Drafted: (\d+) tokens, "
@@ -35,12 +38,26 @@ class VllmLog(TextReader):
         rates = [float(rate) for rate in match[4].split(",") if rate.strip()]
         steps = recover_steps(mean, accepted, drafted, rates)
         if steps is None:
-            out.problem("drafts not recoverable", line, "the window's number of drafts is not printed and its rounded "
-                        "rates leave more than one choice; totals only")  # fmt: skip
+            out.problem(
+                "drafts not recoverable",
+                line,
+                "the window's number of drafts is not printed and its rounded "
+                "rates leave more than one choice; totals only",
+            )
         set_k(out, len(rates) or None)
-        out.add(Unit(f"window {len(out)}", line, kind="window", verify_steps=steps, accepted_total=accepted,
-                     drafted_total=drafted, per_position=None if steps is None else [r * steps for r in rates],
-                     reported_mean=mean, reported_rate=float(match[5]) / 100))  # fmt: skip
+        out.add(
+            Unit(
+                f"window {len(out)}",
+                line,
+                kind="window",
+                verify_steps=steps,
+                accepted_total=accepted,
+                drafted_total=drafted,
+                per_position=None if steps is None else [r * steps for r in rates],
+                reported_mean=mean,
+                reported_rate=float(match[5]) / 100,
+            )
+        )
         return True
 
 
@@ -87,8 +104,14 @@ class VllmV0Log(TextReader):
         if self.last is not None and accepted < (self.last.accepted_total or 0):
             self.finish(out)
         set_k(out, k)
-        self.last = Unit(f"life {len(out)}", line, kind="lifetime", accepted_total=accepted, drafted_total=drafted,
-                         verify_steps=drafted // k if k and drafted % k == 0 else None)  # fmt: skip
+        self.last = Unit(
+            f"life {len(out)}",
+            line,
+            kind="lifetime",
+            accepted_total=accepted,
+            drafted_total=drafted,
+            verify_steps=drafted // k if k and drafted % k == 0 else None,
+        )
         return True
 
     def finish(self, out: TraceBuilder) -> None:

@@ -24,9 +24,13 @@ class VllmResponse(JsonReader):
     name = "vllm-response"
     engine = "vllm"
     header_fields = {
-        "bonus_included": True, "aggregation_of_source_mean": "request", "reported_mean": "al_raw",
-        "reported_rate": "rate_drafted", "order_known": "histogram", "truncation": "raw",
-    }  # fmt: skip
+        "bonus_included": True,
+        "aggregation_of_source_mean": "request",
+        "reported_mean": "al_raw",
+        "reported_rate": "rate_drafted",
+        "order_known": "histogram",
+        "truncation": "raw",
+    }
 
     def recognise(self, record: Record) -> bool:
         spec = section(record, "metrics", "speculative_decoding")
@@ -60,13 +64,22 @@ class VllmResponse(JsonReader):
         out.add(unit)
 
 
+MOST_DRAFTS = 1 << 16
+"""A configured number of drafts above this is taken for damage."""
+
+
 def set_k(out: TraceBuilder, k_draft: int | None) -> None:
     """Note the configured number of drafts; a second, different one is a note and the larger is kept."""
-    if k_draft is None or k_draft < 0:
+    if k_draft is None:
+        return
+    if not 0 <= k_draft <= MOST_DRAFTS:
+        out.problem("count out of range", None, f"{k_draft:.6g} drafts per round were configured; read as null")
         return
     known = out.header.k_draft
     if known is not None and known != k_draft:
-        out.note(f"requests were configured with different numbers of drafts ({known} and {k_draft}); the larger is used")
+        out.note(
+            f"requests were configured with different numbers of drafts ({known} and {k_draft}); the larger is used"
+        )
     out.header.k_draft = max(k_draft, known or 0)
     out.header.k_verify_width = out.header.k_draft + 1
 
@@ -76,8 +89,12 @@ def ordered_rounds(unit: Unit, accepted: list[int] | None, drafted: list[int] | 
     if not accepted:
         return
     if drafted is not None and len(drafted) != len(accepted):
-        out.problem("lists of different length", unit.line, f"request {unit.request_id!r}: per_step_drafted has "
-                    f"{len(drafted)} steps, per_step_accepted {len(accepted)}; drafted is read as null")  # fmt: skip
+        out.problem(
+            "lists of different length",
+            unit.line,
+            f"request {unit.request_id!r}: per_step_drafted has "
+            f"{len(drafted)} steps, per_step_accepted {len(accepted)}; drafted is read as null",
+        )
         drafted = None
     raw = [j + 1 for j in accepted]
     committed = committed_from_raw(raw, unit.completion_tokens, out, unit)

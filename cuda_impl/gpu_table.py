@@ -1,0 +1,89 @@
+"""A GPU run's JSON as Markdown tables: ``python -m frontier_oracle.cuda_impl.gpu_table FILE``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def bench_table(rows: list[Row]) -> str:
+    """The bookkeeping benchmark, one line a point."""
+    head = ["H", "k", "batch", "ours µs", "+ copies µs", "ops µs", "floor µs", "ours - floor", "ours / floor"]
+    head += ["ops / ours", "kernels", "ops kernels", "ours e2e µs", "ops e2e µs"]
+    lines = []
+    for r in rows:
+        ours, floor = r["ours_us"], r["floor_us"]
+        lines.append(
+            [str(r["H"]), str(r["k"]), str(r["batch"])]
+            + [f"{v:.2f}" for v in (ours, r["ours_copied_us"], r["ops_us"], floor, ours - floor, ours / floor)]
+            + [f"{r['ops_us'] / ours:.1f}", str(r["kernels"]), str(r["kernels_ops"])]
+            + [f"{r['ours_e2e_us']:.1f}", f"{r['ops_e2e_us']:.1f}"]
+        )
+    return table(head, lines)
+
+
+def round_table(rows: list[Row]) -> str:
+    """The round with real heads."""
+    head = [
+        "H",
+        "k",
+        "batch",
+        "round µs",
+        "books µs",
+        "share",
+        "ops µs",
+        "share with ops",
+        "one depth µs (1 / k / k+D rows)",
+    ]
+    head += ["its floor µs", "frontier / lookback / minimal µs", "rows"]
+    lines = []
+    for r in rows:
+        designs = " / ".join(f"{v:.0f}" for v in r["designs_us"].values())
+        lines.append(
+            [str(r["H"]), str(r["k"]), str(r["batch"]), f"{r['round_us']:.0f}", f"{r['books_us']:.2f}"]
+            + [f"{100 * r['books_share']:.2f} %", f"{r['ops_us']:.1f}", f"{100 * r['ops_share']:.1f} %"]
+            + [" / ".join(f"{v:.0f}" for v in r["depth_us"].values()), f"{r['floor_depth_us']:.0f}", designs]
+            + [" / ".join(str(v) for v in r["rows"].values())]
+        )
+    return table(head, lines)
+
+
+def render(result: Row) -> str:
+    """The whole run: machine, equivalence, both tables, sanitizer, each with its method."""
+    equivalence, sanitizer = result["equivalence"], result["sanitizer"]
+    exhaustive = "; ".join(f"k={e['k']}, R={e['R']}: {e['requests']:,} requests" for e in equivalence["exhaustive"])
+    machine = f"{result['gpu']}, driver {result['driver']}, torch {result['torch']}, triton {result['triton']}"
+    killed = table(["planted fault", "killed by"], [[k, str(v)] for k, v in equivalence["faults_killed"].items()])
+    parts = [
+        f"# GPU results, {result['date']}",
+        f"{machine}; commit {result['commit']}; seed {result['seed']}; `{result['command']}`",
+        "## Equivalence",
+        f"{equivalence['request_rounds']:,} request-rounds of captured graphs checked cell by cell, "
+        f"{len(equivalence['findings'])} findings ({equivalence['request_rounds_per_second']:,.0f} a second, bound by "
+        f"{equivalence['bound']}). Every accept sequence of {exhaustive}.",
+        killed,
+        "Operations on which tape and graph differ: " + (", ".join(result["capture"]["differences"]) or "none") + ".",
+        "## Bookkeeping of a round",
+        bench_table(result["bench"]),
+        result["bench_method"],
+        "## The round with real heads",
+        round_table(result["round"]),
+        result["round_method"],
+        "## compute-sanitizer",
+        "; ".join(f"{tool}: {outcome}" for tool, outcome in sanitizer.items()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    print(render(json.loads(Path(sys.argv[1]).read_text())), end="")

@@ -1,0 +1,99 @@
+"""Captured rounds on a CPU: the tape replays what eager does, is judged as eager is, and kills faults of capture."""
+
+import itertools
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from frontier_oracle.cuda_impl.errors import CaptureRefused, ReplayError
+from frontier_oracle.cuda_impl.system import cuda_eager, cuda_graph, cuda_tape, cuda_tape_whole, make
+from frontier_oracle.oracle.errors import HiddenSemanticUnsupported, UsageError
+from frontier_oracle.oracle.language import parse
+from frontier_oracle.oracle.spec import CacheGroup, Spec
+from frontier_oracle.property_tests.bulk import run_bulk
+from frontier_oracle.property_tests.driver import run_scenario
+from frontier_oracle.property_tests.probe import DigestProbe
+
+sys.path.insert(0, str(Path(__file__).parent))
+from graph_faults import FAULTS, make_faulty  # noqa: E402
+from slow_loops import rounds_config  # noqa: E402
+from twins import check_twins  # noqa: E402
+
+SPECS = {
+    "chain": (Spec(k=4, groups=(CacheGroup(4), CacheGroup(2, window=8))), {"prompt": 12, "chunks": [5, 5, 2]}),
+    "target, short prompt": (Spec(k=3, hidden="target", groups=(CacheGroup(8),)), {"prompt": 1}),
+    "steps = k, padded": (Spec(k=3, steps=3), {"prompt": 7, "chunks": [3, 1, 3], "pad_to": 40}),
+    "one depth, no conv": (Spec(k=5, steps=1, conv_width=1), {"prompt": 4, "chunks": [3, 1], "hidden_size": 16}),
+}
+
+
+@pytest.mark.parametrize("system", [cuda_eager, cuda_tape, cuda_tape_whole])
+@pytest.mark.parametrize("name", SPECS)
+def test_every_accept_sequence_of_three_rounds(system, name):
+    spec, arguments = SPECS[name]
+    accepts = np.array(list(itertools.product(range(1, spec.max_accept + 1), repeat=3)))
+    result = run_bulk(system, spec, accepts, **arguments)
+    assert result.failures == []
+    assert result.request_rounds == accepts.size
+
+
+@pytest.mark.parametrize(("k", "steps"), [(4, 3), (3, 3), (2, 1)])
+def test_the_tape_equals_eager_bit_for_bit(k, steps):
+    for tape in (cuda_tape, cuda_tape_whole):
+        assert check_twins(rounds_config(k, steps, batch=7), tape, rounds=24) > 24
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_of_capture_is_killed(fault):
+    with pytest.raises((AssertionError, CaptureRefused, ReplayError)):
+        check_twins(rounds_config(4, batch=7), lambda config, model: make_faulty(fault, config, model), rounds=24)
+
+
+def test_what_cannot_be_served_is_refused_with_the_reason():
+    config = rounds_config(4)
+    with pytest.raises(CaptureRefused, match="needs a CUDA device"):
+        cuda_graph(config, DigestProbe(config))
+    with pytest.raises(UsageError, match="choose one of cuda_eager, cuda_graph, cuda_tape, "):
+        make(config, DigestProbe(config), "cuda_grpah")
+    shifted = rounds_config(4)
+    object.__setattr__(shifted, "spec", Spec(k=4, hidden="shifted", groups=config.spec.groups))
+    with pytest.raises(HiddenSemanticUnsupported):
+        cuda_eager(shifted, DigestProbe(config))
+
+
+def test_a_model_that_reads_the_host_cannot_be_captured():
+    config = rounds_config(4)
+    probe = DigestProbe(config, record=True)
+    with pytest.raises(CaptureRefused, match=r"the round cannot be captured: \w+ (reads a value|moves values)"):
+        check_twins(config, lambda config, _: cuda_tape_whole(config, probe), rounds=1)
+
+
+SCENARIOS = (
+    "k4 page4 | a: p12 chunks 5,5,2 | a1, a1 | b: p9 hit a 8 | a3 b1, b2 /4 | end a",
+    "k4 page4,2w8 | a: p1 | a1, a1, a4, a2 | b: p2 chunks 1,1 | a1 b4, b2 a3, b1 | end b | c: p17 hit a 9 | c1, c4 /4",
+    "k3 steps3 page4 target | a: p6 chunks 3,1,1,1 | a3, a1 /2",
+)
+
+
+@pytest.mark.parametrize("text", SCENARIOS)
+@pytest.mark.parametrize("system", [cuda_eager, cuda_tape])
+def test_scenarios_are_exact_with_every_call_and_host_read_watched(system, text):
+    outcome = run_scenario(system, parse(text), "successor")
+    assert outcome.findings == []
+    assert outcome.request_rounds > 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("k", "steps"), [(4, 3), (3, 3), (2, 1)])
+def test_a_graph_equals_eager_bit_for_bit(k, steps):
+    assert check_twins(rounds_config(k, steps, device="cuda", batch=7), cuda_graph, rounds=24) > 24
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_of_capture_is_killed_on_a_gpu(fault):
+    config = rounds_config(4, device="cuda", batch=7)
+    with pytest.raises((AssertionError, CaptureRefused, ReplayError)):
+        check_twins(config, lambda config, model: make_faulty(fault, config, model), rounds=24)

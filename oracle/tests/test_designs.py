@@ -1,0 +1,110 @@
+"""The declarations are the thirteen of the atlas, and the executor runs each as it says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from frontier_oracle.oracle.designs import DESIGNS, EAGLE_CHAIN, FRONTIER, MINIMAL, TENSORRT_LLM_VANILLA, Design
+from frontier_oracle.oracle.errors import HiddenSemanticUnsupported
+from frontier_oracle.oracle.executor import DesignDrafter, spec_for
+from frontier_oracle.oracle.language import parse
+from frontier_oracle.oracle.play import Outcome, outcome
+from frontier_oracle.oracle.spec import Spec
+from frontier_oracle.oracle.timeline import Timeline
+
+# Chunks of every size, hits, short prompts, reused slots, padding, rings of pages, one and k depths.
+SCENARIOS = (
+    "k4 page16 | a: p12 chunks 5,5,2 | a1 | a4, a2",
+    "k4 page16 | a: p20 chunks 18,1,1 | a1, a4, a1",
+    "k4 page4 | a: p1 | a1, a4, a1",
+    "k4 page4 | a: p12 | z: p12 | end z | b: p9 hit a 8 | b1, b1, b2",
+    "k4 page4 | a: p16 | b: p14 hit a 12 chunks 1,1 | b1, b2 a3",
+    "k4 page4 | a: p4 | b: p5 | c: p6 | a4 b1 c3, c1 a2 /4 | end b | d: p4 | d2 a1 c1",
+    "k4 page4w8,16 | a: p6 | a4, a4, a4, a4, a4, a4, a1, a1",
+    "k4 steps1 page4 | a: p5 chunks 3,2 | a2, a1, a2",
+    "k3 steps3 page4 | a: p5 chunks 4,1 | a3, a1, a2, a1",
+    "k5 target page4 | a: p9 chunks 4,4,1 | a1, a5, a2",
+    "k6 steps2 W1 page4 | a: p2 | a3, a1, a2",
+)
+
+
+def run(design: Design, text: str) -> Outcome:
+    scenario = parse(text)
+    timeline = Timeline(replace(scenario, spec=spec_for(design, scenario.spec)), design.prefix_policy)
+    return outcome(timeline, DesignDrafter(design, timeline.config()))
+
+
+def test_the_thirteen_designs() -> None:
+    assert list(DESIGNS) == [
+        "tokenspeed_unrepaired",
+        "tokenspeed_lookback",
+        "tokenspeed_frontier",
+        "sglang_default",
+        "sglang_boundary_fix",
+        "vllm_multi_module",
+        "vllm_step3p5",
+        "tensorrt_llm_vanilla",
+        "llama_cpp",
+        "lightllm_vanilla",
+        "eagle_chain",
+        "frontier",
+        "minimal",
+    ]
+    assert all(name == design.name for name, design in DESIGNS.items())
+
+
+@pytest.mark.parametrize("design", DESIGNS.values(), ids=list(DESIGNS))
+def test_a_declaration_does_not_contradict_itself(design: Design) -> None:
+    assert (design.stash == "none") == (design.stash_length == "0")
+    assert (design.rows == "advancing") == (design.seq_lens == "advance")
+    assert design.one_layer == (design.hidden == ("single",))
+    assert (design.tokens == "unshifted") == (design.hidden == ("previous",)) == (design.chunk_tail == "none")
+    past_the_frontier = {design.first_rows, design.rows} & {"verify", "lookback", "front"}
+    assert (design.sample == "accept_row") == bool(past_the_frontier)
+    assert len({deviation.id for deviation in design.deviations}) == len(design.deviations)
+
+
+@pytest.mark.parametrize("text", SCENARIOS)
+@pytest.mark.parametrize("design", [FRONTIER, MINIMAL], ids=["frontier", "minimal"])
+def test_ours_are_exact_under_every_event(design: Design, text: str) -> None:
+    result = run(design, text)
+    assert result.verdicts and not result.findings
+
+
+@pytest.mark.parametrize("text", SCENARIOS)
+@pytest.mark.parametrize("design", DESIGNS.values(), ids=list(DESIGNS))
+def test_every_design_runs_every_event(design: Design, text: str) -> None:
+    """Nothing raises, and what differs is explained: a design that deviates nowhere declares no deviation."""
+    result = run(design, text)
+    foreign = [e for entries in result.final_entries().values() for e in entries if e.state == "foreign"]
+    assert not foreign or any(d.id in ("short_chunk_after_hit", "donor_continuation") for d in design.deviations)
+
+
+def test_a_head_that_a_design_does_not_serve_is_refused() -> None:
+    timeline = Timeline(parse("k4 target | a: p4 | a1"))
+    with pytest.raises(
+        HiddenSemanticUnsupported, match="hidden=target: design tensorrt_llm_vanilla serves shifted heads"
+    ):
+        DesignDrafter(TENSORRT_LLM_VANILLA, timeline.config())
+
+
+def test_a_spec_is_fitted_to_its_design() -> None:
+    """S17, S18: rows past the accepted prefix need a deeper ring; the head is one that the design serves."""
+    assert spec_for(FRONTIER, Spec(4, hidden="target")) == Spec(4, hidden="target")
+    lookback = spec_for(DESIGNS["tokenspeed_lookback"], Spec(4, hidden="target"))
+    assert lookback.hidden == "chain" and lookback.ring_rows >= 3 + 4 + 2
+
+
+def test_one_layer_writes_its_first_layer_only() -> None:
+    """The chain drafter's steps run depth 0 again, one row each; the next verify window overwrites them."""
+    scenario = parse("k4 page16 | a: p12 | a1, a2")
+    timeline = Timeline(replace(scenario, spec=spec_for(EAGLE_CHAIN, scenario.spec)))
+    drafter = DesignDrafter(EAGLE_CHAIN, timeline.config())
+    result = outcome(timeline, drafter)
+    assert not result.findings
+    assert Counter(e.depth for e in result.final_entries()["a"]) == {0: 15}
+    untouched = DesignDrafter(EAGLE_CHAIN, timeline.config()).model.kv
+    assert all((drafter.model.kv[d] == untouched[d]).all() for d in (1, 2))

@@ -1,0 +1,96 @@
+"""The application: its verbs, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from frontier_oracle.oracle.errors import UsageError
+from frontier_oracle.property_tests.cli import bench, doctor, exits, explain, gate, replay
+
+PROGRAM = "frontier-oracle"
+
+app = typer.Typer(
+    help="Proves that speculative-decoding drafters keep their books right.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 equal, 1 divergence, 2 usage, adapter or corrupt file, 3 required hardware missing, "
+    "5 nothing ran, 130 interrupted.",
+)
+app.command("gate")(gate.gate)
+app.command("replay")(replay.replay)
+app.command("explain")(explain.explain)
+app.command("doctor")(doctor.doctor)
+app.add_typer(bench.app, name="bench")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from frontier_oracle.property_tests.gate.environment import environment
+
+        for key, value in environment().items():
+            typer.echo(f"{key:<16} {value or '-'}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Versions and machine, then exit."),
+    ] = False,
+) -> None:
+    """Proves that speculative-decoding drafters keep their books right."""
+
+
+def main() -> None:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without a character gets a question mark, not a crash
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line; returns the exit code. What a user can mend is one line on stderr."""
+    try:
+        result = app(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        sys.stdout.flush()
+        if result == exits.INTERRUPTED:  # newer typers return it, older ones raise Abort
+            raise KeyboardInterrupt
+        return result if isinstance(result, int) else exits.EQUAL
+    except UsageError as error:
+        return _refuse(str(error), exits.USAGE)
+    except exits.HardwareMissing as error:
+        return _refuse(str(error), exits.HARDWARE)
+    except (KeyboardInterrupt, typer.Abort):
+        return _refuse("interrupted", exits.INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read stdout has gone; what is still buffered has nowhere to go when Python exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.DIVERGENCE
+    except Exception as error:
+        if hasattr(error, "format_message"):  # click's usage errors; newer typers bring a click of their own
+            return _refuse(_usage(error), exits.USAGE)
+        traceback.print_exc()
+        return _refuse("internal error: this is a bug of frontier-oracle, please report the lines above", exits.CRASH)
+
+
+def _usage(error: Any) -> str:
+    message = error.format_message().replace("Value error, ", "") or "a command is missing"
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else PROGRAM
+    return f"{message} (see '{path} --help')"
+
+
+def _refuse(message: str, code: int) -> int:
+    print(f"{PROGRAM}: {' '.join(message.split())}", file=sys.stderr)
+    return code

@@ -1,0 +1,61 @@
+"""``bench``: how fast the checking is."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from frontier_oracle.oracle.errors import UsageError
+from frontier_oracle.property_tests.cli import exits
+from frontier_oracle.property_tests.cli.options import Format, FormatOption, SystemOption
+
+app = typer.Typer(help="How fast the checking is.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """How fast the checking is."""
+
+
+@app.command("oracle")
+def oracle(
+    system: SystemOption = "frontier",
+    format: FormatOption = Format.TABLE,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of each point; the fastest counts.")] = 3,
+    threads: Annotated[int, typer.Option(min=1, help="torch threads.")] = 1,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a plot (needs matplotlib, extra 'reports').")
+    ] = None,
+) -> int:
+    """Checked request-rounds per second (drafts, every entry written, stash, no write elsewhere), and how that grows
+    with batch, k and context."""
+    exits.need_torch()
+    from frontier_oracle.property_tests import bench_oracle
+    from frontier_oracle.property_tests.gate.environment import environment
+    from frontier_oracle.property_tests.registry import load_system
+    from frontier_oracle.property_tests.render import jsonout, measured
+
+    if plot is not None and importlib.util.find_spec("matplotlib") is None:
+        raise UsageError("--plot needs matplotlib: pip install 'frontier-oracle[reports]'")
+    try:
+        rows = bench_oracle.bench(load_system(system), repeats=repeats, threads=threads)
+    except AssertionError as error:
+        raise UsageError(f"system {system!r} is {error}; run the gate on it first") from error
+    if plot is not None:
+        _plot(rows, plot)
+    where = environment()
+    typer.echo(jsonout.dumps({"environment": where, "rows": rows}) if format is Format.JSON else measured.render(rows))
+    return exits.EQUAL
+
+
+def _plot(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    from frontier_oracle.property_tests.bench_oracle import plot
+
+    try:
+        plot(rows, path)
+    except (OSError, ValueError) as error:  # no such folder; a file ending that is no picture's
+        raise UsageError(f"--plot {path}: cannot be written: {error}") from None

@@ -1,0 +1,92 @@
+"""``gate``: every check on every system, a table, one verdict, reports for machines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from frontier_oracle.oracle.errors import UsageError
+from frontier_oracle.property_tests.cli import exits, reports
+from frontier_oracle.property_tests.cli.options import Format, FormatOption, SystemsOption
+from frontier_oracle.property_tests.gate.results import DIVERGENCE, EQUAL, NOTHING_RAN, GateReport
+from frontier_oracle.property_tests.render import annotations as github
+from frontier_oracle.property_tests.render import jsonout, table
+
+
+def gate(
+    system: SystemsOption = None,
+    traces: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Directory of Spec-Bench-style *.jsonl accept traces, beside the bundled ones."
+        ),
+    ] = None,
+    profile: Annotated[str, typer.Option(metavar="ci|dev|nightly", help="How much to run.")] = "ci",
+    seed: Annotated[int, typer.Option(min=0, help="Everything random follows from it.")] = 0,
+    format: FormatOption = Format.TABLE,
+    report: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND=FILE,...",
+            help="Files to write: junit=F, json=F, md=F, record=F. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write a repro file there for each failing scenario.")
+    ] = None,
+    require_cuda: Annotated[bool, typer.Option("--require-cuda", help="Exit 3 where there is no CUDA device.")] = False,
+    mutants: Annotated[bool, typer.Option(help="Plant faults, and fail if one survives.")] = True,
+    jobs: Annotated[int, typer.Option(min=0, help="Worker processes; 0: one a core.")] = 0,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print failures and the verdict only.")] = False,
+) -> int:
+    """Hold drafters to the oracle: inductive step, exhaustive small scope, random scenarios, real traces, planted
+    faults, determinism. Exit 0 if all are equal."""
+    files = reports.parse(report or [])
+    _check_folders(traces, save)
+    exits.need_torch()
+    if require_cuda:
+        exits.need_cuda()
+    from frontier_oracle.property_tests.cli.progress import showing
+    from frontier_oracle.property_tests.gate.run import GateOptions, run_gate
+
+    options = GateOptions(tuple(system or ()), profile, seed, traces, jobs, mutants)
+    with showing(quiet) as progress:
+        result = run_gate(options, progress)
+    if save is not None:
+        from frontier_oracle.property_tests.cli.save import save_repros
+
+        result = save_repros(result, save)
+    reports.write(files, result)
+    typer.echo(_text(result, format, quiet))
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        _annotate(result, format)
+    return {EQUAL: exits.EQUAL, DIVERGENCE: exits.DIVERGENCE, NOTHING_RAN: exits.NOTHING_RAN}[result.verdict]
+
+
+def _check_folders(traces: Path | None, save: Path | None) -> None:
+    if traces is not None and not traces.is_dir():
+        raise UsageError(f"--traces {traces}: no such directory; name one with Spec-Bench-style *.jsonl files below it")
+    if traces is not None and next(traces.rglob("*.jsonl"), None) is None:
+        raise UsageError(f"--traces {traces}: no *.jsonl file below it")
+    if save is not None and save.exists() and not save.is_dir():
+        raise UsageError(f"--save {save}: is a file, expected a directory")
+
+
+def _text(result: GateReport, format: Format, quiet: bool) -> str:
+    if format is Format.JSON:
+        return jsonout.render(result)
+    if quiet:
+        return "\n\n".join([*table.stories(result), result.sentence])
+    return table.render(result, color=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
+
+
+def _annotate(result: GateReport, format: Format) -> None:
+    """Workflow commands, on stderr where stdout is JSON."""
+    commands = github.render(result)
+    if commands:
+        typer.echo(commands, err=format is Format.JSON)

@@ -1,0 +1,44 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Format(StrEnum):
+    """How a verb prints what it found."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", help="A table for people, or JSON on stdout.")]
+SystemsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--system",
+        metavar="NAME|pkg.mod:make",
+        help="A built-in system, or the factory of your adapter. Repeatable; default: every built-in system.",
+        show_default=False,
+    ),
+]
+SystemOption = Annotated[
+    str,
+    typer.Option(
+        "--system",
+        metavar="NAME|pkg.mod:make",
+        help="The system to run. Default: the one that a repro file names, else 'frontier'.",
+        show_default=False,
+    ),
+]
+SourceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TEXT|REPRO",
+        help="A scenario, as 'k4 page16 | a: p12 chunks 5,5,2 | a1', or the path of a repro file.",
+        show_default=False,
+    ),
+]

@@ -1,0 +1,26 @@
+"""``replay``: a scenario or a repro file on a system, judged; the text of a failure fails again."""
+
+from __future__ import annotations
+
+import typer
+
+from frontier_oracle.property_tests.cli import exits
+from frontier_oracle.property_tests.cli.options import Format, FormatOption, SourceArgument, SystemOption
+
+
+def replay(source: SourceArgument, system: SystemOption = "", format: FormatOption = Format.TABLE) -> int:
+    """Run a scenario (its text, or a repro file) and say what it finds. Exit 1 if it diverges from what the system
+    declares."""
+    return run(source, system, format, every=False)
+
+
+def run(source: str, system: str, format: Format, every: bool) -> int:
+    """What ``replay`` and ``explain`` share. every: tell all findings, not only the first."""
+    exits.need_torch()
+    from frontier_oracle.property_tests import replay as replaying
+    from frontier_oracle.property_tests.render import jsonout, replayed
+
+    done = replaying.replay(source, system)
+    data = format is Format.JSON
+    typer.echo(jsonout.dumps(replaying.as_data(done, every)) if data else replayed.render(done, every))
+    return exits.EQUAL if done.equal else exits.DIVERGENCE

@@ -1,0 +1,198 @@
+"""One state machine over any drafter: Hypothesis plays the serving engine, the judge looks after every round.
+
+Where strategies.py draws whole scenarios and shrinks them, the machine's moves depend on what is live now: slots are
+used again, batches grow, shrink and change their order, at every point where that is legal.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from frontier_oracle.oracle.designs import Design
+from frontier_oracle.oracle.executor import DesignDrafter
+from frontier_oracle.oracle.judge import Judge
+from frontier_oracle.oracle.language import render
+from frontier_oracle.oracle.play import Drafter
+from frontier_oracle.oracle.rules import RULES, Finding, raise_finding
+from frontier_oracle.oracle.scenario import Admit, Books, Decode, Event, Extend, Finish, Scenario
+from frontier_oracle.oracle.spec import Spec
+from frontier_oracle.oracle.timeline import Adopted, Released, Room, Timeline
+from frontier_oracle.property_tests.drawing import name_of
+from frontier_oracle.property_tests.driver import Factory, TorchDrafter
+from frontier_oracle.property_tests.strategies import specs
+
+# Small enough that rings of pages wrap and slots run out.
+MOST_REQUESTS, MOST_TOKENS, MOST_CHUNK, MOST_HIT, MOST_PADDING = 8, 64, 8, 24, 2
+CHUNKS = st.lists(st.integers(1, MOST_CHUNK), min_size=1, max_size=4)
+
+
+class Engine:
+    """A drafter and its judge on a timeline whose events come one by one."""
+
+    def __init__(self, timeline: Timeline, drafter: Drafter) -> None:
+        self.timeline, self.drafter = timeline, drafter
+        self.judge = Judge(timeline.config(), timeline.max_positions)
+
+    def advance(self, event: Event, kept: bool) -> list[Finding]:
+        """Run one event. Returns its rounds' findings, in order."""
+        findings: list[Finding] = []
+        for step in self.timeline.advance(event, kept):
+            if isinstance(step, Adopted):
+                self.drafter.adopted(step)
+                self.judge.adopted(step)
+            elif isinstance(step, Released):
+                self.drafter.released(step)
+                self.judge.released(step)
+            else:
+                evidence = self.drafter.round(step)
+                findings += self.judge.round(step, evidence).findings
+                self.timeline.commit(step, evidence.returned)
+        return findings
+
+
+class DrafterMachine(RuleBasedStateMachine):
+    """Moves of a serving engine over one drafter; subclasses made by ``machine_for`` name it.
+
+    A finding that the design does not declare, or a declared one that stays away, is raised as its rule's exception
+    (rules.raise_finding); the message ends with the scenario so far, which replays it.
+    """
+
+    factory: ClassVar[Factory]
+    policy: ClassVar[str]
+    design: ClassVar[Design | None] = None
+
+    @initialize(spec=specs(), hidden_size=st.sampled_from((8, 16)), slots=st.integers(1, 4))
+    def configure(self, spec: Spec, hidden_size: int, slots: int) -> None:
+        """One configuration for the run."""
+        self.spec, self.books = spec, Books(spec, slots)
+        self.hidden_size, self.kept = hidden_size, set[str]()
+        self.events: list[Event] = []
+        room = Room(
+            slots=slots,
+            hidden_size=hidden_size,
+            requests=MOST_REQUESTS,
+            positions=MOST_TOKENS + spec.k + spec.steps,
+            chunk=MOST_CHUNK,
+            batch=slots + MOST_PADDING,
+        )
+        timeline = Timeline.open(spec, room, self.policy)
+        make = type(self).factory
+        self.system = Engine(timeline, TorchDrafter(make, timeline.config(), guard=False))
+        self.declared = None
+        if self.design is not None and self.design.deviations:
+            again = Timeline.open(spec, room, self.policy)
+            self.declared = Engine(again, DesignDrafter(self.design, again.config()))
+
+    # ---- what is legal now ------------------------------------------------------------------------------------------
+
+    def can_admit(self) -> bool:
+        return self.books.live < self.books.slots and len(self.books.requests) < MOST_REQUESTS
+
+    def donors(self) -> list[str]:
+        """Requests whose pages are there: live ones, and ended ones that the prefix cache keeps."""
+        return [name for name, request in self.books.requests.items() if not request.ended or name in self.kept]
+
+    def waiting(self) -> list[str]:
+        return [name for name, request in self.books.requests.items() if request.waits]
+
+    def decoding(self) -> list[str]:
+        """Requests that may decode, and have room for a full accept."""
+        most = MOST_TOKENS - self.spec.max_accept
+        return [n for n, r in self.books.requests.items() if r.ready and r.admit.prompt + r.accepted <= most]
+
+    def ending(self) -> list[str]:
+        return [name for name, request in self.books.requests.items() if request.ready]
+
+    # ---- moves ------------------------------------------------------------------------------------------------------
+
+    @precondition(can_admit)
+    @rule(chunks=CHUNKS, held=st.booleans())
+    def admit(self, chunks: list[int], held: bool) -> None:
+        """A new prompt, in a free slot: one that another request had, where there is one."""
+        self.play(Admit(self.next_name(), sum(chunks), _listed(chunks), None, held))
+
+    @precondition(lambda self: self.can_admit() and bool(self.donors()))
+    @rule(data=st.data(), chunks=CHUNKS, held=st.booleans())
+    def admit_with_hit(self, data: Any, chunks: list[int], held: bool) -> None:
+        """A prompt that begins as another one does, and then goes on in its own way."""
+        donor = data.draw(st.sampled_from(self.donors()), label="donor")
+        known = min(self.books.requests[donor].known_tokens, MOST_HIT)
+        length = known - data.draw(st.integers(0, known - 1), label="tokens not shared")
+        # The shared part is listed too, in whole chunks: what the prefix cache does not give of it must be run.
+        shared = [MOST_CHUNK] * (length // MOST_CHUNK) + [length % MOST_CHUNK] * (length % MOST_CHUNK > 0)
+        listed = _listed(shared + chunks)
+        self.play(Admit(self.next_name(), length + sum(chunks), listed, (donor, length), held))
+
+    @precondition(lambda self: bool(self.waiting()))
+    @rule(data=st.data())
+    def extend(self, data: Any) -> None:
+        """The next chunk of some held requests, in one batch."""
+        self.play(Extend(_some(data, self.waiting())))
+
+    @precondition(lambda self: bool(self.decoding()))
+    @rule(data=st.data(), padding=st.integers(0, MOST_PADDING))
+    def decode(self, data: Any, padding: int) -> None:
+        """One round: any of the requests, in any order, any accept lengths, padded or not."""
+        names = _some(data, self.decoding())
+        accepts = [data.draw(st.integers(1, self.spec.max_accept), label=f"accept length of {name}") for name in names]
+        bucket = len(names) + padding if padding else None
+        self.play(Decode(tuple(zip(names, accepts, strict=True)), bucket))
+
+    @precondition(lambda self: bool(self.ending()))
+    @rule(data=st.data(), kept=st.booleans())
+    def finish(self, data: Any, kept: bool) -> None:
+        """A request ends: its slot is free, and so are its pages unless the prefix cache keeps them."""
+        name = data.draw(st.sampled_from(self.ending()), label="request")
+        if kept:
+            self.kept.add(name)
+        self.play(Finish(name), kept)
+
+    # ---- judging ----------------------------------------------------------------------------------------------------
+
+    def next_name(self) -> str:
+        return name_of(len(self.books.requests))
+
+    def play(self, event: Event, kept: bool = False) -> None:
+        """Run an event and raise its first finding that is not declared."""
+        self.books.apply(event)
+        self.events.append(event)
+        found = self.system.advance(event, kept)
+        expected = self.declared.advance(event, kept) if self.declared else []
+        keys = {f.key for f in expected}
+        got = {f.key for f in found}
+        for finding in found:
+            if finding.key not in keys:
+                raise_finding(finding, self.message(finding, str(finding.detail)))
+        for finding in expected:
+            if finding.key not in got:
+                raise_finding(finding, self.message(finding, "declared, but it did not happen"))
+
+    def message(self, finding: Finding, why: str) -> str:
+        """One line for the finding, one for the scenario so far."""
+        rule_ = RULES[finding.code]
+        scenario = Scenario(self.spec, self.hidden_size, self.books.slots, tuple(self.events))
+        depth = f", depth {finding.depth}" if finding.depth >= 0 else ""
+        position = f", position {finding.position}" if finding.position >= 0 else ""
+        where = f"round {finding.round}, request {finding.request or '(padding)'}{depth}{position}"
+        return f"{finding.code} {rule_.title} ({rule_.rule}) in {where}: {why}\nscenario: {render(scenario)}"
+
+
+def machine_for(factory: Factory, policy: str, design: Design | None = None) -> type[DrafterMachine]:
+    """The state machine of one drafter: ``make(config, model)``, its prefix policy, and the design it declares."""
+    name = getattr(factory, "__name__", "drafter")
+    attributes = {"factory": staticmethod(factory), "policy": policy, "design": design}
+    return type(f"MachineOf_{name}", (DrafterMachine,), attributes)
+
+
+def _some(data: Any, names: list[str]) -> tuple[str, ...]:
+    """Some of ``names``, at least one, in any order."""
+    order = data.draw(st.permutations(names), label="order")
+    return tuple(order[: len(order) - data.draw(st.integers(0, len(order) - 1), label="left out")])
+
+
+def _listed(chunks: list[int]) -> tuple[int, ...]:
+    """A single chunk is not listed."""
+    return tuple(chunks) if len(chunks) > 1 else ()

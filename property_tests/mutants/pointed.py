@@ -1,0 +1,41 @@
+"""Short scenarios that between them reach every index term: the plain ones first, so that a fault shows by itself."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from frontier_oracle.oracle.language import parse
+from frontier_oracle.oracle.scenario import Scenario
+
+POINTED = (
+    # one request, then two, in any order
+    "k4 page4 | a: p9 | a1, a2, a3, a4, a1",
+    "k4 page4 | a: p9 | b: p6 | a2 b3, b1 a4, a1 b2",
+    # prompts in chunks, with short ones inside and at the end
+    "k4 page4 | a: p12 chunks 5,5,2 | a1, a3",
+    "k4 page4 | a: p11 chunks 9,1,1 | a1, a2",
+    "k4 page2 | a: p10 chunks 4,5,1 held | b: p6 chunks 4,2 held | +b a | +a b | +a | a2 b1, b3 a1",
+    # shorter than the window
+    "k4 page4 | a: p1 | a1, a1, a1, a4",
+    "k5 page2 | a: p2 | b: p3 | a1 b5, a2 b1",
+    # padding, batches that shrink, slots used again
+    "k4 page4 | a: p6 | b: p5 | c: p7 | a2 b1 c3, b2 /3, a1 c1 /4",
+    "k4 page4 slots2 | a: p9 | b: p7 | a3 | end a | c: p2 | c1 b1, c2 | end b | c1, c1",
+    # prefix hits: into a fresh slot, into a used one, shorter than the window
+    "k4 page4 | a: p14 | b: p13 hit a 11 | b1 a1, b2",
+    "k4 page4 | a: p12 | b: p10 hit a 8 | b1, a2",
+    "k4 page4 | a: p12 | z: p12 | z2 | end z | b: p13 hit a 11 chunks 8,1,4 | b1, b1",
+    "k4 steps1 page4 | a: p12 | z: p12 | end z | b: p10 hit a 9 | b1, b2 | a2",
+    # heads, depths, conv widths, cache groups, sliding windows
+    "k4 page4 target | a: p9 chunks 4,5 | a1, a3, a2",
+    "k3 steps3 page4 | a: p8 chunks 4,4 | a1, a3, a1",
+    "k4 page4,2 | a: p9 | b: p5 | a2, a4 b1",
+    "k3 page2w3,4 W2 | a: p7 chunks 3,2,2 | a3, a1, a2, a3, a3",
+    "k2 page1w2 W3 H16 | a: p3 | b: p1 | a2 b1, a1 b2, a2 b2, b1 a1",
+)  # fmt: skip
+
+
+@cache
+def pointed() -> tuple[Scenario, ...]:
+    """The scenarios, parsed."""
+    return tuple(parse(text) for text in POINTED)

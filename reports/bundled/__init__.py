@@ -1,0 +1,1 @@
+"""Small accept-length traces that this project made itself, and the script that makes them."""

@@ -1,0 +1,404 @@
+"""One test per quirk of each format that trips a reader."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from frontier_oracle.oracle.errors import UsageError
+from frontier_oracle.reports.analysis.means import estimate
+from frontier_oracle.reports.canonical import NULL, NULL32, Trace
+from frontier_oracle.reports.load import Loaded, load
+from frontier_oracle.reports.readers import JSON_READERS, TEXT_READERS, format_names
+from frontier_oracle.reports.readers.vllm_log import recover_steps
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def read(tmp_path: Path, text: str, name: str = "input.txt", **options: Any) -> Loaded:
+    path = tmp_path / name
+    path.write_text(text)
+    return load([path], **options)
+
+
+def one(loaded: Loaded) -> Trace:
+    (trace,) = loaded.traces
+    return trace
+
+
+def lines(*records: dict[str, Any]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+VLLM_LOG = (
+    "{prefix}SpecDecoding metrics: Mean acceptance length: {mean}, Accepted throughput: 1.30 tokens/s, Drafted "
+    "throughput: 2.10 tokens/s, Accepted: {accepted} tokens, Drafted: {drafted} tokens, Per-position acceptance rate: "
+    "{rates}, Avg Draft acceptance rate: 61.9%\n"
+)
+
+
+def test_vllm_log_prefixes_vary_and_other_lines_are_passed_over(tmp_path: Path) -> None:
+    fields = {"mean": 2.86, "accepted": 13, "drafted": 21, "rates": "0.857, 0.571, 0.429"}
+    text = VLLM_LOG.format(prefix="INFO 01-02 [metrics.py:1] ", **fields) + "Engine 000: something else\n"
+    text += VLLM_LOG.format(prefix="(EngineCore pid=3) WARNING ", **fields)
+    text += "DiffusionDecoding metrics: Mean acceptance length: 9.99\n"
+    trace = one(read(tmp_path, text))
+    assert trace.n_units == 2 and trace.ints["verify_steps"].tolist() == [7, 7]
+
+
+def test_vllm_log_recovers_drafts_of_variable_length_only_if_unique() -> None:
+    assert recover_steps(2.86, 13, 21, [0.857, 0.571, 0.429]) == 7
+    assert recover_steps(1.0, 0, 21, [0.0, 0.0, 0.0]) == 7
+    assert recover_steps(2.5, 15, 23, [0.9, 0.6]) == 10
+    assert recover_steps(2.5, 150_000, 230_001, [0.9, 0.6]) is None
+    assert recover_steps(1.0, 0, 0, []) is None
+
+
+def test_vllm_log_without_a_unique_number_of_drafts_says_so(tmp_path: Path) -> None:
+    text = VLLM_LOG.format(prefix="", mean=2.5, accepted=150_000, drafted=230_001, rates="0.900, 0.600")
+    trace = one(read(tmp_path, text))
+    assert trace.ints["verify_steps"].tolist() == [NULL]
+    assert trace.problems.counts["drafts not recoverable"] == 1
+    assert estimate(trace, "al_raw").value is None and estimate(trace, "rate_drafted").value is not None
+
+
+def test_vllm_v0_log_is_cumulative_and_a_restart_begins_a_new_life(tmp_path: Path) -> None:
+    form = (
+        "Speculative metrics: Draft acceptance rate: 0.5, System efficiency: 0.4, Number of speculative tokens: 3, "
+        "Number of accepted tokens: {}, Number of draft tokens: {}, Number of emitted tokens: 9.\n"
+    )
+    trace = one(read(tmp_path, form.format(10, 30) + form.format(20, 60) + form.format(4, 9)))
+    assert trace.ints["accepted_total"].tolist() == [20, 4]
+    assert trace.ints["verify_steps"].tolist() == [20, 3]
+
+
+def test_vllm_created_twins_are_no_counters_and_engines_are_summed(tmp_path: Path) -> None:
+    text = "".join(
+        f'vllm:spec_decode_{name}_total{{engine="{engine}"}} {value}\n'
+        f'vllm:spec_decode_{name}_created{{engine="{engine}"}} 1.8e9\n'
+        for engine in (0, 1)
+        for name, value in (("num_drafts", 7), ("num_draft_tokens", 21), ("num_accepted_tokens", 13))
+    )
+    trace = one(read(tmp_path, text))
+    assert trace.ints["verify_steps"].tolist() == [14] and trace.ints["drafted_total"].tolist() == [42]
+
+
+def test_prometheus_scrapes_give_increases_and_resets_are_seen(tmp_path: Path) -> None:
+    def scrape(drafts: int, accepted: int) -> str:
+        return f"vllm:spec_decode_num_drafts_total {drafts}\nvllm:spec_decode_num_accepted_tokens_total {accepted}\n"
+
+    trace = one(read(tmp_path, scrape(100, 150) + scrape(110, 170) + scrape(5, 8)))
+    assert trace.ints["verify_steps"].tolist() == [15] and trace.ints["accepted_total"].tolist() == [28]
+    assert any("reset" in note for note in trace.header.notes)
+
+
+def test_vllm_bench_rate_is_a_percentage_and_positions_are_fractions() -> None:
+    trace = one(load([FIXTURES / "vllm_bench_serve_result.json"]))
+    assert trace.reported_rate.tolist() == pytest.approx([13 / 21])
+    assert trace.per_position is not None and trace.per_position[0] == pytest.approx([6, 4, 3])
+
+
+def test_vllm_bench_console(tmp_path: Path) -> None:
+    text = (
+        "Acceptance rate (%):                     61.90\nAcceptance length:                       2.86\n"
+        "Drafts:                                  7\nDraft tokens:                            21\n"
+        "Accepted tokens:                         13\nPer-position acceptance (%):\n"
+        "  Position 0:                            85.71\n  Position 1:                            57.14\n"
+    )
+    trace = one(read(tmp_path, text))
+    assert trace.header.source_format == "vllm-bench-console"
+    assert estimate(trace, "al_raw").value == pytest.approx(20 / 7)
+
+
+def test_vllm_streaming_response_in_event_stream_form(tmp_path: Path) -> None:
+    last = {"id": "x", "choices": [], "metrics": {"speculative_decoding": {"num_spec_steps": 2,
+            "num_accepted_draft_tokens": 3, "num_draft_tokens": 6, "acceptance_histogram": [0, 1, 1, 0]}}}  # fmt: skip
+    text = 'data: {"id": "x", "choices": [{"delta": {}}]}\n\ndata: ' + json.dumps(last) + "\n\ndata: [DONE]\n"
+    trace = one(read(tmp_path, text))
+    assert estimate(trace, "al_raw").value == pytest.approx(2.5)
+
+
+def test_vllm_end_of_sequence_cut_is_derived_only_if_it_adds_up(tmp_path: Path) -> None:
+    spec = {"num_spec_steps": 2, "per_step_accepted": [1, 3], "per_step_drafted": [3, 3], "num_spec_tokens": 3,
+            "num_accepted_draft_tokens": 4, "num_draft_tokens": 6, "acceptance_histogram": [0, 1, 0, 1]}  # fmt: skip
+    record = {"id": "r", "choices": [], "usage": {"completion_tokens": 99}, "metrics": {"speculative_decoding": spec}}
+    trace = one(read(tmp_path, lines(record)))
+    assert trace.rounds["al_committed"].tolist() == [2, NULL32]
+    assert trace.problems.counts["committed + prefill != completion"] >= 1
+
+
+def test_sglang_histogram_may_be_shorter_than_k(tmp_path: Path) -> None:
+    meta = {"id": "A", "completion_tokens": 5, "spec_verify_ct": 3, "spec_num_correct_drafts": 1,
+            "spec_num_proposed_drafts": 21, "spec_correct_drafts_histogram": [2, 1]}  # fmt: skip
+    trace = one(read(tmp_path, lines({"text": "", "meta_info": meta})))
+    assert trace.header.k_draft == 7 and not trace.problems.counts
+
+
+def test_sglang_oldest_names_tell_only_verify_steps(tmp_path: Path) -> None:
+    meta = {"id": "A", "completion_tokens": 11, "spec_verify_ct": 4}
+    trace = one(read(tmp_path, lines({"text": "", "meta_info": meta})))
+    assert estimate(trace, "completion_over_verify").value == pytest.approx(2.75)
+    assert estimate(trace, "al_raw").value is None and trace.header.order_known == "totals"
+
+
+def test_sglang_openai_details_are_a_list_for_several_choices(tmp_path: Path) -> None:
+    details = [{"spec_verify_ct": 4, "spec_num_correct_drafts": 6}, {"spec_verify_ct": 3, "spec_num_correct_drafts": 7}]
+    record = {"id": "A", "usage": {"completion_tokens": 19}, "choices": [{"index": 0}, {"index": 1}],
+              "sglext": {"spec_tokens_details": details}}  # fmt: skip
+    trace = one(read(tmp_path, lines(record)))
+    assert trace.ints["choice"].tolist() == [0, 1]
+    assert trace.ints["completion_tokens"].tolist() == [NULL, NULL], "usage sums the choices"
+
+
+def test_sglang_log_with_iteration_and_other_pools() -> None:
+    trace = one(load([FIXTURES / "sglang_server.log"]))
+    assert trace.n_units == 2 and trace.kind == ["window", "window"]
+    assert estimate(trace, "al_raw").value is None, "windows have no weights"
+
+
+def test_sglang_bench_null_is_no_speculation_and_lines_are_runs(tmp_path: Path) -> None:
+    run = {"backend": "sglang", "total_output_tokens": 19, "completed": 2}
+    trace = one(read(tmp_path, lines({**run, "accept_length": None}, {**run, "accept_length": 2.5})))
+    assert np.isnan(trace.reported_mean[0]) and trace.reported_mean[1] == 2.5
+
+
+def test_trtllm_zero_drafts_are_unknown_not_zero(tmp_path: Path) -> None:
+    spec = {"acceptance_rate": 0.0, "total_accepted_draft_tokens": 0, "total_draft_tokens": 0}
+    trace = one(read(tmp_path, lines({"request_id": 1, "perf_metrics": {"speculative_decoding": spec}})))
+    assert trace.ints["drafted_total"].tolist() == [NULL]
+
+
+def test_trtllm_iteration_without_drafting_requests_is_no_step(tmp_path: Path) -> None:
+    def row(accepted: int, requests: int) -> dict[str, Any]:
+        stats = {"numDraftTokens": 3 * requests, "numAcceptedTokens": accepted,
+                 "numRequestsWithDraftTokens": requests, "acceptanceLength": 0.0}  # fmt: skip
+        return {"iter": requests, "specDecodingStats": stats}
+
+    trace = one(read(tmp_path, lines(row(0, 0), row(4, 2))))
+    assert estimate(trace, "al_raw").value == 3.0
+    assert np.isnan(trace.reported_mean[0])
+
+
+def test_llamacpp_draft_n_is_absent_when_nothing_was_drafted(tmp_path: Path) -> None:
+    trace = one(read(tmp_path, lines({"timings": {"predicted_n": 5}}, {"timings": {"predicted_n": 5, "draft_n": 0}})))
+    assert trace.ints["accepted_total"].tolist() == [NULL, NULL]
+    assert estimate(trace, "predicted_over_nondraft").value is None
+
+
+def test_llamacpp_mlx_twin_tells_rounds(tmp_path: Path) -> None:
+    timings = {"predicted_n": 11, "draft_n": 12, "draft_n_accepted": 6, "draft_rounds": 4, "draft_kind": "mtp"}
+    trace = one(read(tmp_path, lines({"timings": timings})))
+    assert estimate(trace, "al_raw").value == 2.5 and trace.header.source_engine == "mlx-vlm"
+
+
+def test_llamacpp_statistics_are_cumulative(tmp_path: Path) -> None:
+    form = (
+        "statistics draft-simple: #calls(b,g,a) = 2 7 7, #gen drafts = {}, #acc drafts = 6, #gen tokens = {}, "
+        "#acc tokens = {}, dur(b,g,a) = 0.0, 3.5, 0.1 ms\n"
+    )
+    trace = one(read(tmp_path, form.format(7, 21, 13) + form.format(14, 42, 26)))
+    assert trace.n_units == 1 and trace.ints["accepted_total"].tolist() == [26]
+
+
+def test_llamacpp_log_variant_and_completion_of_its_slot(tmp_path: Path) -> None:
+    text = (
+        "slot print_timing: id  0 | task 5 | prompt eval time = 9.0 ms /    99 tokens (\n"
+        "slot print_timing: id  0 | task 5 | eval time = 90.00 ms /    11 tokens (\n"
+        "slot print_timing: id  0 | task 5 | draft acceptance = 0.50000 (    6 accepted /    12 generated), mean len = "
+        " 2.50, acceptance rate per position = (0.750, 0.500, 0.250)\n"
+    )
+    trace = one(read(tmp_path, text))
+    assert trace.ints["completion_tokens"].tolist() == [11] and trace.ints["verify_steps"].tolist() == [4]
+
+
+def test_tokenspeed_metrics_count_verify_rows_as_draft_tokens() -> None:
+    trace = one(load([FIXTURES / "tokenspeed_metrics.prom"]))
+    assert trace.header.k_verify_width == 4 and trace.ints["drafted_total"].tolist() == [21]
+
+
+def test_tokenspeed_batch_line_is_not_sglangs_and_none_is_off(tmp_path: Path) -> None:
+    stats = "status='finished', reason='it, stopped', output_tokens=5, acc_len=None, acc_rate=None"
+    text = f"Req: a Finish! RequestStats({stats})\n"
+    trace = one(read(tmp_path, text))
+    assert trace.header.source_format == "tokenspeed-request-log"
+    assert trace.ints["verify_steps"].tolist() == [NULL] and trace.finish_reason == ["it, stopped"]
+
+
+def test_specbench_scalars_of_forks(tmp_path: Path) -> None:
+    choice = {"index": 0, "summary": "x", "decoding_steps": 3, "new_tokens": 7, "accept_lengths": [2, 4, 1]}
+    trace = one(read(tmp_path, lines({"question_id": 1, "model_id": "m", "choices": [choice]})))
+    assert trace.rounds["al_committed"].tolist() == [2, 4, 1]
+
+
+def test_specbench_overshoot_is_raw_and_is_cut_back(tmp_path: Path) -> None:
+    choice = {"decoding_steps": [3], "new_tokens": [6], "accept_lengths": [2, 2, 4]}
+    trace = one(read(tmp_path, lines({"question_id": 1, "choices": [choice]})))
+    assert trace.rounds["al_raw"].tolist() == [2, 2, 4] and trace.rounds["al_committed"].tolist() == [2, 2, 2]
+    assert trace.rounds["truncated"].tolist() == [0, 0, 1]
+
+
+def test_specbench_prefill_token_outside_the_rounds(tmp_path: Path) -> None:
+    choice = {"decoding_steps": [2], "new_tokens": [6], "accept_lengths": [2, 3]}
+    trace = one(read(tmp_path, lines({"question_id": 1, "choices": [choice]})))
+    assert trace.ints["prefill_in_rounds"].tolist() == [0] and trace.rounds["out_pos"].tolist() == [1, 3]
+
+
+def test_specbench_zero_length_rounds_are_kept_and_counted(tmp_path: Path) -> None:
+    choice = {"decoding_steps": [3], "new_tokens": [4], "accept_lengths": [0, 3, 1]}
+    trace = one(read(tmp_path, lines({"question_id": 1, "choices": [choice]})))
+    assert trace.n_rounds == 3 and trace.problems.counts["al_committed < 1"] == 1
+    assert trace.problems.kept["al_committed < 1"][0].where.endswith("input.txt:1")
+    assert estimate(trace, "al_committed").value == pytest.approx(4 / 3)
+
+
+def test_specbench_truncated_last_line(tmp_path: Path) -> None:
+    record = {"question_id": 1, "choices": [{"decoding_steps": [1], "new_tokens": [4], "accept_lengths": [4]}]}
+    text = lines(record) + json.dumps({**record, "question_id": 2})[:-20]
+    trace = one(read(tmp_path, text))
+    assert trace.n_rounds == 1 and trace.problems.counts["broken line"] == 1
+    assert trace.problems.kept["broken line"][0].where.endswith("input.txt:2")
+
+
+def test_dflash_samples_keep_raw_and_mark_warm_up(tmp_path: Path) -> None:
+    text = json.dumps(
+        {"results": [{"id": 0, "acceptance_lengths": [8, 8], "is_warmup": True, "num_output_tokens": 16},
+                     {"id": 1, "acceptance_lengths": [3, 5], "is_warmup": False, "num_output_tokens": 6}]}
+    )  # fmt: skip
+    trace = one(read(tmp_path, text))
+    assert trace.ints["is_warmup"].tolist() == [1, 0]
+    assert trace.rounds["al_raw"].tolist() == [8, 8, 3, 5] and trace.rounds["al_committed"].tolist() == [8, 8, 3, 3]
+
+
+def test_ddtree_one_row_per_round(tmp_path: Path) -> None:
+    rows = [{"sample_id": 3, "round": n, "acceptance_length": a} for n, a in enumerate((4, 1, 2))]
+    trace = one(read(tmp_path, lines(*rows)))
+    assert trace.rounds["al_raw"].tolist() == [4, 1, 2] and trace.header.truncation == "unknown"
+    assert estimate(trace, "al_raw").value is None and estimate(trace, "al_reported").value == pytest.approx(7 / 3)
+
+
+def test_specforge_mean_over_requests_is_another_number(tmp_path: Path) -> None:
+    record = {"spec_verify_count": 7, "output_tokens": 19, "num_requests": 2, "average_acceptance_length": 2.7083}
+    trace = one(read(tmp_path, json.dumps(record)))
+    assert trace.header.source_format == "specforge-report"
+    assert trace.engine_numbers[0].definition == "completion_over_verify:requests"
+    assert estimate(trace, "completion_over_verify").value == pytest.approx(19 / 7)
+
+
+def test_specdec_bench_prefill_chunks_are_no_rounds() -> None:
+    trace = one(load([FIXTURES / "nvidia_specdec_bench_acceptance_rate.json"]))
+    assert trace.histograms is not None and trace.histograms[-1] == [2, 2, 1, 2]
+
+
+def test_aiperf_histogram_keys_are_text_and_order_may_be_null(tmp_path: Path) -> None:
+    record = json.loads((FIXTURES / "aiperf_record.json").read_text())
+    trace = one(read(tmp_path, lines({**record, "per_step_accepted": None, "per_step_drafted": None})))
+    assert trace.n_rounds == 0 and trace.histograms == [[1, 1, 1, 1]]
+
+
+def test_golden_curves(tmp_path: Path) -> None:
+    text = "# Acceptance Length (AL) reference values\nsome-model:\n  thinking_on:\n    1: 1.79\n    2: 2.27\n"
+    trace = one(read(tmp_path, text, "golden.yaml"))
+    assert trace.request_id == ["some-model thinking_on k=1", "some-model thinking_on k=2"]
+
+
+def test_canonical_rows_out_of_order_interleaved_repeated_and_missing(tmp_path: Path) -> None:
+    rows = [("a", 1, 2), ("b", 0, 3), ("a", 0, 4), ("b", 0, 1), ("b", 3, 1)]
+    trace = one(read(tmp_path, lines(*({"request_id": r, "round": n, "al_raw": a} for r, n, a in rows))))
+    assert trace.request_id == ["a", "b"] and trace.rounds["al_raw"].tolist() == [4, 2, 3, 1, 1]
+    assert trace.problems.counts == {"repeated round": 1, "missing round": 1}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_canonical_columns_equal_canonical_rows(tmp_path: Path, suffix: str) -> None:
+    rows = [json.loads(line) for line in (FIXTURES / "EXPECTED_canonical_rounds.jsonl").read_text().splitlines()]
+    path = tmp_path / f"rounds.{suffix}"
+    table = pa.Table.from_pylist(rows)
+    if suffix == "csv":
+        pa.csv.write_csv(table, path)
+    else:
+        pq.write_table(table, path)
+    expected, trace = one(load([FIXTURES / "EXPECTED_canonical_rounds.jsonl"])), one(load([path]))
+    assert trace.request_id == expected.request_id and trace.starts.tolist() == expected.starts.tolist()
+    assert trace.header.truncation == "both"
+    for name, values in expected.rounds.items():
+        assert trace.rounds[name].tolist() == values.tolist()
+
+
+def test_parquet_rows_in_any_order_and_with_nulls(tmp_path: Path) -> None:
+    table = pa.table({"request_id": [7, 5, 7, 5], "round": [1, 0, 0, 1], "al_raw": pa.array([2, None, 4, 3])})
+    pq.write_table(table, tmp_path / "r.parquet")
+    trace = one(load([tmp_path / "r.parquet"]))
+    assert trace.request_id == ["7", "5"] and trace.rounds["al_raw"].tolist() == [4, 2, NULL32, 3]
+
+
+def test_parquet_fractions_and_huge_numbers_are_null_and_counted(tmp_path: Path) -> None:
+    table = pa.table(
+        {"request_id": ["a"] * 4, "al_raw": [1.0, 2.5, float("nan"), 1e300], "drafted": [1, 2, 3, 1 << 40]}
+    )
+    pq.write_table(table, tmp_path / "r.parquet")
+    trace = one(load([tmp_path / "r.parquet"]))
+    assert trace.rounds["al_raw"].tolist() == [1, NULL32, NULL32, NULL32]
+    assert trace.rounds["drafted"].tolist() == [1, 2, 3, NULL32]
+    assert trace.problems.counts["count out of range"] == 3
+
+
+@pytest.mark.parametrize("suffix", ["gz", "zst"])
+def test_compressed_files_stream(tmp_path: Path, suffix: str) -> None:
+    data = (FIXTURES / "vllm_chat_response_detailed.jsonl").read_bytes()
+    path = tmp_path / f"x.jsonl.{suffix}"
+    if suffix == "gz":
+        path.write_bytes(gzip.compress(data))
+    else:
+        with pa.CompressedOutputStream(str(path), "zstd") as stream:
+            stream.write(data)
+    assert estimate(one(load([path])), "al_raw").value == pytest.approx(20 / 7)
+
+
+def test_single_response_files_of_a_directory_are_one_input(tmp_path: Path) -> None:
+    for n, line in enumerate((FIXTURES / "vllm_chat_response_detailed.jsonl").read_text().splitlines()):
+        (tmp_path / f"{n}.json").write_text(json.dumps(json.loads(line), indent=1))
+    trace = one(load([tmp_path]))
+    assert trace.n_units == 2 and trace.place(1)[0].endswith("1.json")
+    assert estimate(trace, "al_raw").value == pytest.approx(20 / 7)
+
+
+def test_a_json_array_of_responses_is_one_input(tmp_path: Path) -> None:
+    records = [json.loads(line) for line in (FIXTURES / "sglang_generate_response.jsonl").read_text().splitlines()]
+    assert one(read(tmp_path, json.dumps(records, indent=1))).n_units == 2
+
+
+def test_globs_and_forced_formats(tmp_path: Path) -> None:
+    assert len(load([str(FIXTURES / "vllm_*")]).traces) == 5
+    forced = load([FIXTURES / "llamacpp_server.log"], input_format="llamacpp-log-old")
+    assert [trace.header.source_format for trace in forced.traces] == ["llamacpp-log-old"]
+    with pytest.raises(UsageError, match="reads as sglang-log"):
+        load([FIXTURES / "vllm_server.log"], input_format="sglang-log")
+    with pytest.raises(UsageError, match="--input-format nonsense: unknown"):
+        load([FIXTURES], input_format="nonsense")
+
+
+def test_an_unknown_named_file_is_an_error_and_in_a_directory_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing to see\n")
+    with pytest.raises(UsageError, match="of no known format"):
+        load([tmp_path / "notes.txt"])
+    (tmp_path / "ok.jsonl").write_text((FIXTURES / "aiperf_record.json").read_text())
+    loaded = load([tmp_path])
+    assert [Path(name).name for name in loaded.unrecognised] == ["notes.txt"] and len(loaded.traces) == 1
+
+
+def test_records_of_no_known_shape_are_counted(tmp_path: Path) -> None:
+    text = (FIXTURES / "sglang_generate_response.jsonl").read_text() + '{"error": "timeout"}\n[1]\nnot json\n'
+    trace = one(read(tmp_path, text))
+    assert trace.problems.counts == {"unrecognised record": 1, "broken line": 2}
+
+
+def test_names_of_formats_are_unique_and_every_reader_is_registered() -> None:
+    names = format_names()
+    assert len(set(names)) == len(names) == len(JSON_READERS) + len(TEXT_READERS) + 2
