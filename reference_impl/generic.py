@@ -191,7 +191,8 @@ class DesignSystem:
             sight.sampled.append(outputs[sample.long()])
             if depth == 0 and self.design.stash == "depth0_outputs":
                 behind = sight.now[:, None] - self.length + torch.arange(self.length)
-                self.outputs[slots] = sight.last_output(behind)
+                live = slots > 0
+                self.outputs[slots[live]] = sight.last_output(behind)[live]
 
     def _ahead(self, depth: int) -> int:
         """How far in front of its row the token stands that a depth consumes."""
