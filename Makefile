@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 FLOORS := oracle reference_impl cuda_impl property_tests reports
 LINKS := build/lint
 OUT ?= build/gpu
+# Accept traces beside the bundled ones: make gate TRACES=DIR. A checkout's neighbour is taken when it is there.
+TRACES ?= $(wildcard ../shared/traces/real)
+WITH_TRACES = $(if $(TRACES),--traces $(TRACES))
 REPORTS = md=$(1)/gate.md,json=$(1)/gate.json,junit=$(1)/gate.xml
 # A virtual environment holds absolute paths: its stamp names the checkout and the Python that it was made for.
 HOME_ID := $(shell { pwd; $(PYTHON) --version; } 2>&1 | cksum | cut -d ' ' -f 1)
@@ -29,7 +32,7 @@ help:
 gate: $(VENV)/.run
 	@echo "gate: driving every built-in system through the ci profile (reports: build/gate)"
 	@mkdir -p build/gate
-	@$(BIN)/frontier-oracle gate --profile ci --report $(call REPORTS,build/gate)
+	@$(BIN)/frontier-oracle gate --profile ci $(WITH_TRACES) --report $(call REPORTS,build/gate)
 
 test: $(VENV)/.run
 	@echo "test: running the tests that are neither slow nor for a GPU, with coverage"
