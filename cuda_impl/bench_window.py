@@ -23,7 +23,7 @@ from frontier_oracle.oracle.contract import DraftConfig
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 
 HIDDEN_SIZES, WIDTHS, BATCHES = (1536, 6144), (4, 8), (1, 8, 64, 256)
-TUNED = ((1536, 4, 1), (1536, 8, 256), (6144, 4, 256), (6144, 8, 1), (6144, 8, 256))
+TUNED = ((1536, 4, 1), (1536, 4, 256), (1536, 8, 256), (6144, 4, 256), (6144, 8, 1), (6144, 8, 256))
 CONTEXT, PAGE = 32768, 64
 METHOD = (
     "kernel time: 20 bodies in one CUDA graph, 5 replays between two events, median of 15, per body; e2e: one replay "

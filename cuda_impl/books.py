@@ -24,6 +24,10 @@ class ExtendRows:
 class Books(Protocol):
     """Two implementations: Triton kernels on a stash ring, and a plain sequence of tensor operations."""
 
+    def before_decode(self, buffers: Buffers, bs: int) -> None:
+        """What a decode round needs done outside the captured region: nothing, but after ``load_stash``."""
+        ...
+
     def decode(self, buffers: Buffers, bs: int) -> None:
         """Fill ``buffers.window(bs)`` from the inputs and move the stash on by the accept lengths (S5, S6, S8, S9).
         No host value, no synchronization: may be captured."""
@@ -50,7 +54,8 @@ class Books(Protocol):
         ...
 
     def load_stash(self, slots: Tensor, tokens: Tensor, hidden: Tensor, valid_lens: Tensor) -> None:
-        """Set the stash of some slots. A row before position 0 cannot be valid: valid_lens <= frontier."""
+        """Set the stash of some slots, whose next round is a decode. A row before position 0 cannot be valid:
+        valid_lens <= frontier."""
         ...
 
     def tensors(self) -> dict[str, Tensor]:

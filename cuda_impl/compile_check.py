@@ -41,16 +41,17 @@ def all_kernels(k: int = 8, hidden_size: int = 1536, block: int = 512) -> dict[s
     paged = {"PAGES": (16, 4), "COLS": (2048, 8)}
     books, model = dict.fromkeys(BF16, "*bf16"), dict.fromkeys(BF16_MODEL, "*bf16")
     window = {"K": k, "KP": k, **width}
+    words = {"K": k, "KP": k, "WORDS": hidden_size // 2, "BLOCK": block // 2}
     stash = {"STEPS": k - 1, "CHUNKS": chunks}
-    rows = {"K": k, "BLOCK": 128, "CHUNKS": chunks}
+    rows = {"BLOCK": 128}
     ring = {"R": k + 3, "PAGE": 16, **width}
     row = 1 << (hidden_size - 1).bit_length()
     return {
         "window": compile_kernel(
-            kernels.window_kernel, books | {"req_pool_indices": "*i64"}, **window, **stash, **paged
+            kernels.window_kernel, {"req_pool_indices": "*i64"}, **words, **stash, **paged, STREAM=True
         ),
         "extend_rows": compile_kernel(kernels.extend_rows_kernel, books, **rows, **paged),
-        "extend_ids": compile_kernel(kernels.extend_ids_kernel, books, STEPS=k - 1, **rows),
+        "extend_ids": compile_kernel(kernels.extend_ids_kernel, books, K=k, STEPS=k - 1, **rows),
         "extend_hidden": compile_kernel(kernels.extend_hidden_kernel, books, K=k, CHUNKS=chunks, **width),
         "extend_stash": compile_kernel(kernels.extend_stash_kernel, books, **window, **stash),
         "copy": compile_kernel(kernels.copy_kernel, books, **window),
@@ -64,7 +65,7 @@ def all_kernels(k: int = 8, hidden_size: int = 1536, block: int = 512) -> dict[s
 
 def widest_load(compiled: Any) -> int:
     """Bytes of the widest global load in the PTX."""
-    found = re.findall(r"ld\.global(?:\.\w+)*?(?:\.v(\d))?\.[bsuf](\d+)", compiled.asm["ptx"])
+    found = re.findall(r"ld\.global(?:\.[\w:]+)*?(?:\.v(\d))?\.[bsuf](\d+)", compiled.asm["ptx"])
     return max(int(lanes or 1) * int(bits) // 8 for lanes, bits in found)
 
 

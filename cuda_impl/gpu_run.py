@@ -63,7 +63,6 @@ def machine() -> dict[str, str]:
         "torch": torch.__version__,
         "triton": triton.__version__,
         "commit": commit.stdout.strip() or "unknown",
-        "command": " ".join(["python -m frontier_oracle.cuda_impl.gpu_run", *sys.argv[1:]]),
     }
 
 
@@ -82,6 +81,8 @@ def main() -> int:
 
     result: dict[str, Any] = machine()
     result["commit"] = args.commit or result["commit"]
+    # Without the paths: they name a machine, not the run.
+    result["command"] = f"python -m frontier_oracle.cuda_impl.gpu_run --request-rounds {args.request_rounds}"
     result["equivalence"] = program("gpu_equivalence.py", "--request-rounds", args.request_rounds)
     result["seed"] = result["equivalence"]["seed"]
     result["capture"] = program("capture_list.py")

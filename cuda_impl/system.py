@@ -78,6 +78,7 @@ class FrontierDrafter:
             if self._new_capture and bucket not in self._captured:
                 self._captured[bucket] = self._capture(self._new_capture(), bucket)
             self.buffers.fill(batch)
+            self.books.before_decode(self.buffers, bucket)
             if self._new_capture:
                 self._replay(bucket)
             else:

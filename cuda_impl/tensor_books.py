@@ -30,6 +30,9 @@ class TensorBooks:
         # One a request, and contiguous: a concatenation with an expanded row takes a kernel per part.
         self._zero_row = torch.zeros(config.max_batch, 1, config.hidden_size, dtype=self.hidden.dtype, device=device)
 
+    def before_decode(self, buffers: Buffers, bs: int) -> None:
+        """Books.before_decode."""
+
     def decode(self, buffers: Buffers, bs: int) -> None:
         """29 kernels on a GPU (Books.decode)."""
         k, inputs, window = self.config.spec.k, buffers.batch(bs), buffers.window(bs)
