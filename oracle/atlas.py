@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,8 @@ from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.oracle.timeline import Timeline
 
 STATES = ("stale", "unwritten", "wrong", "tainted", "foreign")
-BLOCK = 1024
+# Entries and requests of one block: enough to fill numpy's loops, few enough to stay in memory.
+BLOCK_POSITIONS, BLOCK = 200_000, 1024
 Accepts = tuple[int, ...]
 Grid = NDArray[np.int8]
 
@@ -88,10 +89,10 @@ def atlas(
     prompt: int = 12,
     chunks: Sequence[int] = (),
     designs: Iterable[Design] = tuple(DESIGNS.values()),
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Callable[[str, int], None] = lambda name, done: None,
 ) -> Atlas:
-    """Run every design on every sequence of accept lengths (of any lengths). progress: called with the number of
-    requests that were run since the last call.
+    """Run every design on every sequence of accept lengths (of any lengths). progress: called with a design's name and
+    how many sequences it was run on since the last call.
 
     Raises UsageError for an accept length outside 1..min(k, steps+1) or no sequence at all, and SpecError or
     ScenarioError for a configuration or a chunk list that cannot be.
@@ -104,7 +105,7 @@ def atlas(
         played: dict[int, Played] = {}
         for block in _blocks(accepts):
             played.update(zip(block, run_block(design, spec, [accepts[i] for i in block], prompt, chunks), strict=True))
-            progress(len(block))
+            progress(design.name, len(block))
         runs.append(_summed(design, spec, accepts, [played[i] for i in range(len(accepts))]))
     return Atlas(k, spec.steps, prompt, accepts, tuple(runs))
 
@@ -126,12 +127,8 @@ def run_block(
     played: list[Played | None] = [None] * len(accepts)
     mismatches = np.zeros(len(accepts), dtype=np.int64)
     for done in range(rounds + 1):
-        ended = np.flatnonzero(lengths == done)
-        states = batch.states() if len(ended) else None
-        for row in ended.tolist():
-            assert states is not None
-            grid = states[:, row, : batch.computed[row]].copy()
-            played[row] = Played(grid, int(batch.rows[row]), int(mismatches[row]))
+        for row in np.flatnonzero(lengths == done).tolist():
+            played[row] = Played(batch.states(row), int(batch.rows[row]), int(mismatches[row]))
         if done < rounds:
             batch.decode(padded[:, done])
             mismatches += batch.mismatch
@@ -193,10 +190,16 @@ def check(sequences: Sequence[Accepts], spec: Spec, prompt: int, chunks: Sequenc
     validate(Scenario(spec, events=(Admit("a", prompt, tuple(chunks)),)))
 
 
-def _blocks(accepts: Sequence[Accepts]) -> list[list[int]]:
-    """Indices of sequences of about one length, at most BLOCK of them together."""
-    order = sorted(range(len(accepts)), key=lambda i: len(accepts[i]))
-    return [order[start : start + BLOCK] for start in range(0, len(order), BLOCK)]
+def _blocks(accepts: Sequence[Accepts]) -> Iterator[list[int]]:
+    """Indices of sequences of about one length, few enough together for one block."""
+    block: list[int] = []
+    for index in sorted(range(len(accepts)), key=lambda i: len(accepts[i])):
+        if block and (len(block) == BLOCK or (len(block) + 1) * sum(accepts[index]) > BLOCK_POSITIONS):
+            yield block
+            block = []
+        block.append(index)
+    if block:
+        yield block
 
 
 def _summed(design: Design, spec: Spec, accepts: Sequence[Accepts], played: Sequence[Played]) -> DesignRun:

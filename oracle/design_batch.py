@@ -85,18 +85,16 @@ class DesignBatch:
         self.round_index += 1
         self._judge()
 
-    def states(self) -> NDArray[np.int8]:
-        """[layers, B, P] the state of every entry with p < C, -1 beyond. Provisional ones count as exact."""
-        spec, positions = self.spec, np.arange(self.width)
-        below = positions < self.computed[:, None]
-        out = np.full((spec.layers, *below.shape), -1, dtype=np.int8)
-        for depth in range(spec.layers):
-            equal = self.kv[depth] == self.ideal.entries[depth, :, : self.width]
-            state = np.where(equal, EXACT, TAINTED)
-            state[~equal & self._left_behind(depth)] = WRONG
-            state[~equal & self._stale(depth)] = STALE
-            state[~self.written[depth]] = UNWRITTEN
-            out[depth] = np.where(below, state, -1)
+    def states(self, row: int) -> NDArray[np.int8]:
+        """[layers, C] the state of every entry of one request. Provisional ones count as exact."""
+        computed = int(self.computed[row])
+        out = np.full((self.spec.layers, computed), EXACT, dtype=np.int8)
+        for depth in range(self.spec.layers):
+            equal = self.kv[depth, row, :computed] == self.ideal.entries[depth, row, :computed]
+            out[depth][~equal] = TAINTED
+            out[depth][~equal & self._left_behind(depth, row, computed)] = WRONG
+            out[depth][~equal & self._stale(depth, row, computed)] = STALE
+            out[depth][~self.written[depth, row, :computed]] = UNWRITTEN
         return out
 
     # -- rounds ------------------------------------------------------------------------------------------------------
@@ -247,26 +245,22 @@ class DesignBatch:
         self.chain[layer][rows, cells] = links
         self.given[layer][rows, cells] = given[live]
 
-    def _stale(self, depth: int) -> Bools:
-        """[B, P]: the entry's chain holds a token that is neither what was committed nor this round's draft."""
-        out = np.zeros(self.written[depth].shape, dtype=np.bool_)
-        each, positions = np.arange(len(out))[:, None], np.arange(self.width)
-        for i in range(self.spec.steps):
-            link = self.chain[depth][:, :, i]
-            q = positions + (i + 1 if self.spec.hidden != "previous" else 0)
-            m = q - self.computed[:, None] - 1
-            drafted = self.drafts[each, np.clip(m, 0, self.spec.steps - 1)]
-            want = np.where(m >= 0, drafted, self.tokens[:, np.minimum(q, self.width - 1)])
-            out |= (link >= 0) & (link != want)
-        return out
+    def _stale(self, depth: int, row: int, computed: int) -> Bools:
+        """[C]: the entry's chain holds a token that is neither what was committed nor this round's draft."""
+        known = np.concatenate([self.tokens[row, : computed + 1], self.drafts[row]])
+        links = self.chain[depth, row, :computed]
+        behind = 0 if self.spec.hidden == "previous" else 1 + np.arange(self.spec.steps)
+        wanted = known[np.minimum(np.arange(computed)[:, None] + behind, len(known) - 1)]
+        stale: Bools = ((links >= 0) & (links != wanted)).any(axis=1)
+        return stale
 
-    def _left_behind(self, depth: int) -> Bools:
-        """[B, P]: a shifted head's hidden that was the draft's own, though h(p+d) is there by now (S1)."""
-        source = np.arange(self.width) + depth
-        there = source < self.computed[:, None]
-        if self.spec.hidden != "shifted" or depth == 0:
-            return np.zeros(there.shape, dtype=np.bool_)
-        behind: Bools = there & (self.given[depth] != self.hidden[:, np.minimum(source, self.width - 1)])
+    def _left_behind(self, depth: int, row: int, computed: int) -> Bools:
+        """[C]: a shifted head's hidden that was the draft's own, though h(p+d) is there by now (S1)."""
+        source = np.arange(computed) + depth
+        there = (source < computed) & (self.spec.hidden == "shifted") & (depth > 0)
+        behind: Bools = there & (
+            self.given[depth, row, :computed] != self.hidden[row, np.minimum(source, computed - 1)]
+        )
         return behind
 
     def _judge(self) -> None:

@@ -11,11 +11,20 @@ from frontier_oracle.oracle.designs import (
     SHORT_PROMPT,
     Design,
 )
+from frontier_oracle.oracle.designs.declaration import (
+    CHUNK_TAIL_SAMPLE,
+    FULL_ACCEPT_HOLE,
+    HIDDEN_BEFORE_HIT,
+    HIDDEN_LEFT_BEHIND,
+    OWN_ARGMAX,
+    PROMPT_UNSEEN,
+    REJECTED_DRAFTS,
+)
 from frontier_oracle.oracle.executor import DesignDrafter
 from frontier_oracle.oracle.play import Outcome, play
 from frontier_oracle.oracle.rules import Finding
 from frontier_oracle.oracle.scenario import Scenario
-from frontier_oracle.oracle.timeline import Round, Timeline
+from frontier_oracle.oracle.timeline import Round, Timeline, View
 
 CLAMPED = ("FO103", "FO104", "FO107")
 
@@ -41,12 +50,38 @@ def predict(design: Design, scenario: Scenario) -> Prediction:
         result.verdicts.append(verdict)
         result.request_rounds += len(step.views)
         for finding in verdict.findings:
-            ids[finding.key] = attribute(step, finding)
+            ids[finding.key] = attribute(step, finding, design)
     return Prediction(result, ids)
 
 
-def attribute(step: Round, finding: Finding) -> str:
-    """Which deviation of SEMANTICS §9 a finding belongs to, by where it happened."""
+def attribute(step: Round, finding: Finding, design: Design) -> str:
+    """Which of the design's deviations a finding belongs to, by where it happened."""
+    declared = [deviation.id for deviation in design.deviations]
+    view = next((v for v in step.views if v.request.name == finding.request), None)
+    own = _of_other_designs(step, view, finding) if view is not None else ()
+    likely = (*own, _of_the_published_design(step, finding), *declared)
+    return next((id_ for id_ in likely if id_ in declared), likely[0])
+
+
+def _of_other_designs(step: Round, view: View, finding: Finding) -> tuple[str, ...]:
+    """Deviations that the published design does not have, the likeliest first."""
+    code, below_hit = finding.code, 0 <= finding.position < view.request.hit
+    if code == "FO202":
+        return FULL_ACCEPT_HOLE.id, PROMPT_UNSEEN.id
+    if code == "FO105":
+        return (PROMPT_UNSEEN.id,)
+    if code == "FO102":
+        return HIDDEN_LEFT_BEHIND.id, HIDDEN_BEFORE_HIT.id
+    if below_hit or code not in ("FO101", "FO201"):
+        return ()
+    tail = (PROMPT_UNSEEN.id, OWN_ARGMAX.id)
+    if step.mode == "extend" or finding.position + finding.depth + 1 < view.request.prompt:
+        return *tail, CHUNK_TAIL_SAMPLE.id, MID_CHUNK_TAIL.id
+    return *tail, REJECTED_DRAFTS.id, CHUNK_TAIL_SAMPLE.id
+
+
+def _of_the_published_design(step: Round, finding: Finding) -> str:
+    """Which deviation of SEMANTICS §9 a finding belongs to."""
     view = next((v for v in step.views if v.request.name == finding.request), None)
     if view is None:
         return SHORT_CHUNK_AFTER_HIT.id

@@ -157,7 +157,7 @@ def _check_row(c: _Call, row: int, view: View, place: RowPlace, group: int) -> s
         got = [int(loc[place.row]) for loc in c.call.out_cache_loc]
         fault("FO104", expected=want, got=got, located=place.located)
     if place.located is not None and _changes_shared(c, view, place, group):
-        fault("FO209", because=f"page {_page(c, place, group)} is shared below {view.request.hit}, its cell changed")
+        fault("FO209", because=f"page {_page(c, place, group)} is held by others too, its cell changed")
         return faults | _value_faults(c, row, view, place, silent=True)
     return faults | _value_faults(c, row, view, place, silent=False)
 

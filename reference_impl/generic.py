@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig, DraftModel, ExtendBatch, ForwardInputs, StashView
-from frontier_oracle.oracle.designs import Design
+from frontier_oracle.oracle.designs import MINIMAL, Design
 from frontier_oracle.oracle.errors import HiddenSemanticUnsupported, UsageError
 from frontier_oracle.reference_impl.generic_rows import Rows, chunk_rows, decode_rows, sampled_position, stash_rows
 from frontier_oracle.reference_impl.pages import locations
@@ -80,8 +80,8 @@ class DesignSystem:
         if design.tokens == "own_argmax":
             raise UsageError(f"design {design.name} reads every row's argmax, which a draft model does not report")
         self.design, self.model, self.prefix_policy, self.declares = design, model, design.prefix_policy, design.name
-        self._pairs = design.stash == "pairs" and design.stash_length == "k-1"
-        self.capabilities = frozenset({"extend", "adopt", "padding"} | ({"stash"} if self._pairs else set()))
+        pairs = design.stash == "pairs" and design.stash_length == "k-1"
+        self.capabilities = frozenset({"extend", "adopt", "padding"} | ({"stash", "load_stash"} if pairs else set()))
         self.length = stash_rows(design, spec)
         shape, device = (config.num_slots, self.length), config.device
         dtype = getattr(torch, config.dtype)
@@ -247,10 +247,19 @@ class DesignSystem:
             self.tokens, self.hidden, self.valid_lens if self.design.stash_validity == "valid_lens" else None
         )
 
+    def load_stash(self, slots: Tensor, tokens: Tensor, hidden: Tensor, valid_lens: Tensor) -> None:
+        """Set the stash of ``slots`` [b]: tokens [b, k-1], hidden [b, k-1, H], valid_lens [b]."""
+        at = slots.long()
+        self.tokens[at], self.hidden[at] = tokens.int(), hidden.to(self.hidden.dtype)
+        self.valid_lens[at] = valid_lens.long()
+
 
 def maker(design: Design) -> Callable[[DraftConfig, DraftModel], DesignSystem]:
     """The plug-in entry point of a design: make(config, model)."""
     return lambda config, model: DesignSystem(design, config, model)
+
+
+minimal = maker(MINIMAL)
 
 
 def _take(values: Tensor, index: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from frontier_oracle.reports.canonical import (
+    I32,
     NULL,
     NULL32,
     ROUND_COLUMNS,
@@ -118,7 +119,7 @@ class TraceBuilder:
 
     def _stated(self, value: float | None, line: int | None) -> float:
         if value is not None and abs(value) > _COUNT_LIMIT:
-            self.problem("count out of range", line, f"a stated mean or rate of {value:.6g}; read as null")
+            self.problem("count out of range", line, f"a stated mean or rate of {str(value)[:20]}; read as null")
             value = None
         return float("nan") if value is None else value
 
@@ -142,17 +143,24 @@ class TraceBuilder:
     def _add_rounds(self, unit: Unit) -> None:
         values = unit.rounds or {}
         n = max((len(column) for column in values.values()), default=0)
+        nulls = np.full(n, NULL32, np.int32).tobytes()
         for name, column in self._rounds.items():
             given = values.get(name)
-            if given is None:
-                column.extend([NULL32] * n)
-                continue
-            for value in given:
-                if value is not None and not -_ROUND_LIMIT < value < _ROUND_LIMIT:
-                    self.problem("count out of range", unit.line, f"{name} = {value}; read as null")
-                    value = None
-                column.append(NULL32 if value is None else int(value))
+            column.frombytes(nulls if given is None else self._round_values(unit, name, given).tobytes())
         self._starts.append(self._starts[-1] + n)
+
+    def _round_values(self, unit: Unit, name: str, given: Sequence[int | None]) -> I32:
+        """A unit's values of one round column; None and what is out of range (recorded) are null."""
+        kept = [NULL32 if value is None else value for value in given]
+        if kept and not (max(kept) < _ROUND_LIMIT and min(kept) > -_ROUND_LIMIT):
+            kept = [self._in_range(unit, name, value) for value in kept]
+        return np.array(kept, dtype=np.int32)
+
+    def _in_range(self, unit: Unit, name: str, value: int) -> int:
+        if value == NULL32 or -_ROUND_LIMIT < value < _ROUND_LIMIT:
+            return value
+        self.problem("count out of range", unit.line, f"{name} = {str(value)[:20]}; read as null")
+        return NULL32
 
     def finish(self) -> Trace:
         """The trace, its totals completed and its invariants checked."""
@@ -262,5 +270,7 @@ def int_list(value: Any) -> list[int] | None:
     """A list of integers, or None if any element is not one."""
     if not isinstance(value, list):
         return None
+    if set(map(type, value)) <= {int}:
+        return value
     items = [as_int(item) for item in value]
     return None if any(item is None for item in items) else [item for item in items if item is not None]

@@ -12,20 +12,17 @@ from typing import Any
 import numpy as np
 
 from frontier_oracle.oracle.errors import UsageError
-from frontier_oracle.reports.analysis.bootstrap import DRAWS, MIN_CLUSTERS, SEED, interval
-from frontier_oracle.reports.canonical import F64, I64, Trace
-from frontier_oracle.reports.definitions import DEFINITIONS, Definition
-from frontier_oracle.reports.load import load
-from frontier_oracle.reports.render import markdown
+from frontier_oracle.reports.analysis.bootstrap import interval
+from frontier_oracle.reports.canonical import F64
+from frontier_oracle.reports.definitions import Definition
+from frontier_oracle.reports.load import Loaded, load
+from frontier_oracle.reports.pairing import Side, common, draw, pair
+from frontier_oracle.reports.problems import ProblemLog
+from frontier_oracle.reports.render import html, markdown, overview
+from frontier_oracle.reports.render.html import version
 from frontier_oracle.reports.table import Cell, Column, Table, finite
 
-METRICS = ("al_raw", "al_committed", "al_reported", "completion_over_verify", "predicted_over_nondraft")
-"""Tried in this order: the first that both sides tell is compared. Different definitions are never set against each
-other."""
-_PAIRED_SHARE = 0.8
 _SHOWN = 50
-
-Key = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
@@ -43,25 +40,6 @@ class CompareResult:
     summary: dict[str, Any]
 
 
-@dataclass
-class _Side:
-    keys: list[Key]
-    top: F64
-    bottom: F64
-    category: list[str | None]
-
-    @property
-    def mean(self) -> float:
-        return float(self.top.sum() / self.bottom.sum())
-
-    def take(self, rows: list[int]) -> _Side:
-        return _Side([self.keys[r] for r in rows], self.top[rows], self.bottom[rows], [self.category[r] for r in rows])
-
-    def clusters(self) -> I64:
-        seen: dict[str, int] = {}
-        return np.array([seen.setdefault(name, len(seen)) for name, _, _ in self.keys], np.int64)
-
-
 def compare(
     a: Sequence[str | Path],
     b: Sequence[str | Path],
@@ -76,13 +54,13 @@ def compare(
     fail_if_drop: ``"2%"`` or 0.02: exit code 1 if B's mean is lower by more than that and the 95 % interval of the
     change lies below zero, so that noise alone does not fail a build. Where no interval can be formed the drop alone
     decides. metric: a key of ``definitions.DEFINITIONS``; by default the first of METRICS that both sides tell. Writes
-    compare.json and compare.md into out_dir if given. UsageError if the sides have no definition in common.
+    index.html, compare.json and compare.md into out_dir if given. UsageError if the sides have no definition in common.
     """
     allowed = None if fail_if_drop is None else parse_share(fail_if_drop)
-    traces = [load(side, input_format=input_format).traces for side in (a, b)]
-    definition, sides = _common(traces, metric)
-    left, right, paired = _pair(*sides)
-    draws_a, draws_b = _draws(left, right, paired)
+    loaded = [load(side, input_format=input_format) for side in (a, b)]
+    definition, sides = common([side.traces for side in loaded], metric)
+    left, right, paired = pair(*sides)
+    draws_a, draws_b = draw(left, right, paired)
     change = right.mean / left.mean - 1
     low, high = (finite(v) for v in interval(draws_b / draws_a - 1)) if draws_a.size else (None, None)
     verdict, failed = _verdict(definition, left, right, change, (low, high), paired, allowed)
@@ -108,7 +86,7 @@ def compare(
         "tables": {table.key: table.to_dict() for table in tables},
     }
     if out_dir is not None:
-        _write(Path(out_dir), verdict, tables, summary)
+        _write(Path(out_dir), verdict, tables, summary, loaded)
     return CompareResult(int(failed), verdict, change, low, high, paired, definition.key, tables, summary)
 
 
@@ -121,89 +99,10 @@ def parse_share(text: str | float) -> float:
     return share
 
 
-def _common(traces: list[list[Trace]], metric: str | None) -> tuple[Definition, tuple[_Side, _Side]]:
-    if metric is not None and metric not in DEFINITIONS:
-        raise UsageError(f"--metric {metric}: unknown; one of {', '.join(DEFINITIONS)}")
-    told: list[list[str]] = [[], []]
-    for key in (metric,) if metric is not None else METRICS:
-        sides = [_side(DEFINITIONS[key], side) for side in traces]
-        if sides[0] is not None and sides[1] is not None:
-            return DEFINITIONS[key], (sides[0], sides[1])
-        for n, side in enumerate(sides):
-            if side is not None:
-                told[n].append(key)
-    raise UsageError(
-        f"no mean that both sides tell under one definition: A tells {', '.join(told[0]) or 'none'}, "
-        f"B tells {', '.join(told[1]) or 'none'}; compare the same kind of output"
-    )
-
-
-def _side(definition: Definition, traces: list[Trace]) -> _Side | None:
-    keys: list[Key] = []
-    tops, bottoms = [], []
-    categories: list[str | None] = []
-    for trace in traces:
-        top, bottom = definition.terms(trace)
-        rows = np.flatnonzero(np.isfinite(top) & np.isfinite(bottom))
-        turn, choice = trace.ints["turn"], trace.ints["choice"]
-        for u in rows.tolist():
-            keys.append((trace.request_id[u], int(turn[u]), int(choice[u])))
-            code = int(trace.category[u])
-            categories.append(trace.categories[code] if code >= 0 else None)
-        tops.append(top[rows])
-        bottoms.append(bottom[rows])
-    if not keys:
-        return None
-    return _Side(keys, np.concatenate(tops), np.concatenate(bottoms), categories)
-
-
-def _pair(a: _Side, b: _Side) -> tuple[_Side, _Side, bool]:
-    """Both sides cut down to the requests they share, in the same order, if that is most of each; else as they are."""
-    index = {key: row for row, key in enumerate(b.keys)}
-    unique = len(index) == len(b.keys) and len(set(a.keys)) == len(a.keys)
-    rows = [row for row, key in enumerate(a.keys) if key in index]
-    if not unique or len(rows) < _PAIRED_SHARE * max(len(a.keys), len(b.keys)):
-        return a, b, False
-    return a.take(rows), b.take([index[a.keys[row]] for row in rows]), True
-
-
-def _weights(rng: np.random.Generator, clusters: int) -> F64:
-    return rng.multinomial(clusters, np.full(clusters, 1 / clusters), size=DRAWS).astype(np.float64)
-
-
-def _grouped(side: _Side, group: I64, groups: int) -> tuple[F64, F64]:
-    top, bottom = (np.bincount(group, values, groups) for values in (side.top, side.bottom))
-    return top.astype(np.float64), bottom.astype(np.float64)
-
-
-_MAX_GROUPS = 2000
-
-
-def _draws(a: _Side, b: _Side, paired: bool) -> tuple[F64, F64]:
-    """Drawn means of A and of B, [DRAWS] each: with the same weights if paired. Empty with too few requests."""
-    rng = np.random.default_rng(SEED)
-    drawn: list[F64] = []
-    weights: F64 | None = None
-    for side in (a, b):
-        group = side.clusters()
-        count = int(group.max()) + 1
-        if count > _MAX_GROUPS:
-            dealt = np.random.default_rng(SEED).permutation(np.arange(count) % _MAX_GROUPS)
-            group, count = dealt[group], _MAX_GROUPS
-        if count < MIN_CLUSTERS:
-            return np.empty(0), np.empty(0)
-        if weights is None or not paired:
-            weights = _weights(rng, count)
-        top, bottom = _grouped(side, group, count)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            drawn.append((weights @ top) / (weights @ bottom))
-    return drawn[0], drawn[1]
-
-
 def _verdict(
     definition: Definition,
-    a: _Side,
-    b: _Side,
+    a: Side,
+    b: Side,
     change: float,
     bounds: tuple[float | None, float | None],
     paired: bool,
@@ -238,9 +137,9 @@ def _verdict(
 
 def _overall_table(
     definition: Definition,
-    a: _Side,
-    b: _Side,
-    whole: tuple[_Side, _Side],
+    a: Side,
+    b: Side,
+    whole: tuple[Side, Side],
     draws_a: F64,
     draws_b: F64,
     change: float,
@@ -279,7 +178,7 @@ def _overall_table(
     )
 
 
-def _category_table(a: _Side, b: _Side, paired: bool) -> Table:
+def _category_table(a: Side, b: Side, paired: bool) -> Table:
     names = sorted({name for name in a.category if name} & {name for name in b.category if name})
     columns = [
         Column("category"),
@@ -295,7 +194,7 @@ def _category_table(a: _Side, b: _Side, paired: bool) -> Table:
         left = a.take([row for row, category in enumerate(a.category) if category == name])
         right = b.take([row for row, category in enumerate(b.category) if category == name])
         same = paired and left.keys == right.keys
-        draws_a, draws_b = _draws(left, right, same)
+        draws_a, draws_b = draw(left, right, same)
         low, high = interval(draws_b / draws_a - 1) if draws_a.size else (float("nan"),) * 2
         rows.append(
             [name, len(left.keys), left.mean, right.mean, right.mean / left.mean - 1, finite(low), finite(high)]
@@ -306,7 +205,7 @@ def _category_table(a: _Side, b: _Side, paired: bool) -> Table:
     return table
 
 
-def _request_table(a: _Side, b: _Side, paired: bool) -> Table:
+def _request_table(a: Side, b: Side, paired: bool) -> Table:
     columns = [
         Column("request"),
         Column("turn", "int"),
@@ -326,11 +225,30 @@ def _request_table(a: _Side, b: _Side, paired: bool) -> Table:
     return Table("requests", title, columns, rows)
 
 
-def _write(out: Path, verdict: str, tables: list[Table], summary: dict[str, Any]) -> None:
+def _write(out: Path, verdict: str, tables: list[Table], summary: dict[str, Any], loaded: list[Loaded]) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{out}: cannot be made ({error.strerror}); give another directory with -o") from None
+    title = "Accept-length comparison"
+    problems = ProblemLog()
+    for side in loaded:
+        problems.merge(side.all_problems())
+    page = html.page(
+        {
+            "title": title,
+            "lead": verdict,
+            "version": version(),
+            "overview": tables[0],
+            "overview_plot": None,
+            "sections": [html.Section("comparison", "Where it changed", [], [], [], tables[1:], None)],
+            "left_out": "",
+            "definitions": overview.definitions_table(),
+            "problem_counts": overview.problem_counts(problems),
+            "problem_rows": overview.problem_rows(problems, 500),
+            "passed_over": overview.passed_over(*loaded),
+        }
+    )
+    (out / "index.html").write_text(page, encoding="utf-8")
     (out / "compare.json").write_text(json.dumps(summary, indent=1, allow_nan=False), encoding="utf-8")
-    text = markdown.summary("Accept-length comparison", verdict, tables)
-    (out / "compare.md").write_text(text, encoding="utf-8")
+    (out / "compare.md").write_text(markdown.summary(title, verdict, tables), encoding="utf-8")

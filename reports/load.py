@@ -12,6 +12,7 @@ from typing import Any
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.reports.builder import TraceBuilder
 from frontier_oracle.reports.canonical import Trace
+from frontier_oracle.reports.gate_runs import GateRun, is_record, read_json_report, read_record
 from frontier_oracle.reports.problems import ProblemLog
 from frontier_oracle.reports.readers import COLUMNAR, JSON_READERS, TEXT_READERS, canonical_arrow, format_names, source
 from frontier_oracle.reports.readers.base import JsonReader, TextReader
@@ -19,6 +20,14 @@ from frontier_oracle.reports.readers.source import SourceError
 
 _NESTED = 2
 """How deep a document's lists are searched for records if the document itself is of no known format."""
+SYNTHETIC = (
+    b"rejection_sample_method=synthetic",
+    b"rejection_sample_method='synthetic'",
+    b"SGLANG_SIMULATE_ACC_LEN",
+    b"TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS",
+)
+"""Marks of forced acceptance in a log (pitfall 12)."""
+_HEAD = 4096
 _HOPELESS = 1000
 """A file of which so many lines are no known records, and none is one, is not read as JSON to its end."""
 _RESPONSES = frozenset(
@@ -37,22 +46,33 @@ _RESPONSES = frozenset(
 
 @dataclass
 class Loaded:
-    """Every trace read, the files nothing could be made of, those passed over (links, specials), and what was wrong."""
+    """Every trace and gate record read, the files nothing could be made of or passed over, and what was wrong."""
 
     traces: list[Trace] = field(default_factory=list)
+    gate_runs: list[GateRun] = field(default_factory=list)
     unrecognised: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    own_output: list[str] = field(default_factory=list)
     problems: ProblemLog = field(default_factory=ProblemLog)
     files: int = 0
+
+    def all_problems(self) -> ProblemLog:
+        """Of the files that could not be read and of every trace."""
+        problems = ProblemLog()
+        problems.merge(self.problems)
+        for trace in self.traces:
+            problems.merge(trace.problems)
+        return problems
 
     def defects(self) -> int:
         return self.problems.total() + sum(trace.problems.total() for trace in self.traces) + len(self.unrecognised)
 
 
-def load(paths: Sequence[str | Path], *, input_format: str | None = None) -> Loaded:
+def load(paths: Sequence[str | Path], *, input_format: str | None = None, output: str | Path | None = None) -> Loaded:
     """Read every path (file, directory or glob). UsageError if a named file cannot be read or is of no known format.
 
     In a directory or glob the same is counted and listed instead. ``input_format`` forces one format on all files.
+    ``output`` is where a report is written: an earlier report found there is no input, and is listed.
     """
     if input_format is not None and input_format not in format_names():
         raise UsageError(f"--input-format {input_format}: unknown; one of {', '.join(sorted(format_names()))}")
@@ -64,9 +84,14 @@ def load(paths: Sequence[str | Path], *, input_format: str | None = None) -> Loa
         files, named, skipped = source.expand(str(given))
         loaded.skipped += skipped
         for path in files:
+            if not named and output is not None and path.resolve().is_relative_to(Path(output).resolve()):
+                loaded.own_output.append(str(path))
+                continue
             loaded.files += 1
             try:
-                traces = _File(path, input_format, None if named else shared).read()
+                run = _gate_run(path) if input_format is None else None
+                traces = [] if run else _File(path, input_format, None if named else shared).read()
+                loaded.gate_runs += [run] if run else []
             except SourceError as error:
                 if named:
                     raise
@@ -80,6 +105,17 @@ def load(paths: Sequence[str | Path], *, input_format: str | None = None) -> Loa
                 loaded.traces += traces
     loaded.traces += [builder.finish() for builder in shared.values()]
     return loaded
+
+
+def _gate_run(path: Path) -> GateRun | None:
+    """The gate's or the fuzzer's record or JSON report, if the file is one."""
+    if source.magic(path)[:1] != b"{":
+        return None
+    with path.open("rb") as stream:
+        head = stream.read(_HEAD)
+    if is_record(head.split(b"\n", 1)[0]):
+        return read_record(path)
+    return read_json_report(path) if b'"verdict"' in head and b'"sentence"' in head else None
 
 
 def _unknown(path: Path, input_format: str | None) -> str:
@@ -220,8 +256,11 @@ class _File:
     def _read_text(self) -> None:
         readers = [reader() for reader in TEXT_READERS if self.forced in (None, reader.name)]
         opened: list[TextReader] = []
-        needles = sorted({needle for reader in readers for needle in reader.needles})
+        needles = sorted({needle for reader in readers for needle in reader.needles} | set(SYNTHETIC))
+        synthetic = 0
         for number, line in source.matching_lines(self.path, needles, lambda: bool(opened)):
+            if not synthetic and any(mark in line for mark in SYNTHETIC):
+                synthetic = number
             for reader in readers:
                 if reader in opened or any(needle in line for needle in reader.needles):
                     self._feed(reader, opened, line, number)
@@ -230,6 +269,9 @@ class _File:
                 reader.finish(self.builders[reader.name])
                 if reader.opens and not len(self.builders[reader.name]):
                     del self.builders[reader.name]  # a needle and nothing after it
+        for builder in self.builders.values() if synthetic else ():
+            builder.header.synthetic_acceptance = "yes"
+            builder.note(f"SYNTHETIC acceptance: line {synthetic} of the log names a knob that forces accept lengths")
 
     def _feed(self, reader: TextReader, opened: list[TextReader], line: bytes, number: int) -> None:
         fresh = reader.name not in self.builders

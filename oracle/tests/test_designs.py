@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from frontier_oracle.oracle.designs import DESIGNS, EAGLE_CHAIN, FRONTIER, MINIMAL, TENSORRT_LLM_VANILLA, Design
+from frontier_oracle.oracle.deviations import predict
 from frontier_oracle.oracle.errors import HiddenSemanticUnsupported
 from frontier_oracle.oracle.executor import DesignDrafter, spec_for
 from frontier_oracle.oracle.language import parse
@@ -108,3 +109,25 @@ def test_one_layer_writes_its_first_layer_only() -> None:
     assert Counter(e.depth for e in result.final_entries()["a"]) == {0: 15}
     untouched = DesignDrafter(EAGLE_CHAIN, timeline.config()).model.kv
     assert all((drafter.model.kv[d] == untouched[d]).all() for d in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "ids"),
+    [
+        ("sglang_default", "k4 page16 | a: p12 | a1, a1", {"rejected_drafts"}),
+        ("sglang_default", "k4 page16 | a: p12 chunks 6,6 | a4", {"chunk_tail_sample"}),
+        ("sglang_boundary_fix", "k4 page16 | a: p12 chunks 6,6 | a1, a1", {"chunk_tail_sample"}),
+        ("tokenspeed_unrepaired", "k4 page16 | a: p12 chunks 5,7 | a1, a1", {"rejected_drafts", "mid_chunk_tail"}),
+        ("vllm_step3p5", "k4 page16 | a: p12 | a1, a4", {"prompt_unseen"}),
+        ("tensorrt_llm_vanilla", "k4 page16 | a: p12 | a4, a4", {"full_accept_hole", "hidden_left_behind"}),
+        ("llama_cpp", "k4 page4 | a: p12 | b: p12 hit a 8 | b1", {"hidden_before_hit"}),
+        ("lightllm_vanilla", "k4 page16 | a: p12 | a4", {"own_argmax"}),
+        ("eagle_chain", "k4 page16 | a: p12 chunks 6,6 | a4", {"chunk_tail_sample"}),
+        ("tokenspeed_frontier", "k4 page4 | a: p1 | a1, a1", {"short_prompt"}),
+        ("minimal", "k4 page4 | a: p1 | a1, a1", set()),
+    ],
+)
+def test_findings_are_told_by_what_is_declared(name: str, text: str, ids: set[str]) -> None:
+    design, scenario = DESIGNS[name], parse(text)
+    prediction = predict(design, replace(scenario, spec=spec_for(design, scenario.spec)))
+    assert prediction.seen == ids

@@ -62,7 +62,7 @@ def test_a_shared_page_is_told_with_the_owner_of_the_foreign_values() -> None:
           expected  what stands in the shared cell
           got       another value
           written   round 3, depth 0, row 0 of 4 of b: position 6, seq_len 7, cell 10
-          because   page 2 is shared below 8, its cell changed
+          because   page 2 is held by others too, its cell changed
                     for position 7 the row consumed the token of z at position 11, not the token of b at position 7
                     for h(6) it consumed the target hidden h(10) of z
                     b took over 8 and computed 2 positions: its window reaches below the hit (S21)

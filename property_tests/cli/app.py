@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from frontier_oracle.oracle.errors import UsageError
-from frontier_oracle.property_tests.cli import bench, doctor, exits, explain, gate, replay
+from frontier_oracle.property_tests.cli import atlas, bench, doctor, exits, explain, gate, replay
 
 PROGRAM = "frontier-oracle"
 
@@ -29,6 +29,7 @@ app.command("gate")(gate.gate)
 app.command("replay")(replay.replay)
 app.command("explain")(explain.explain)
 app.command("doctor")(doctor.doctor)
+app.command("atlas")(atlas.atlas)
 app.add_typer(bench.app, name="bench")
 
 

@@ -45,12 +45,20 @@ def header(report: GateReport) -> str:
 
 
 def stories(report: GateReport) -> Iterator[str]:
-    """What fails the gate, told; the first few."""
-    failing = [(s, c, f) for s in report.systems for c in s.checks for f in c.findings if not f.declared]
-    for system, check, finding in failing[:MOST_STORIES]:
-        yield f"{system.name}, {check.id}:\n" + "\n".join(story(finding))
-    if len(failing) > MOST_STORIES:
-        yield f"... and {len(failing) - MOST_STORIES} more: --format json or --report lists them all"
+    """What fails the gate, told; the first few. One that several checks met is told once."""
+    met: dict[tuple[str, ...], list[str]] = {}
+    told: dict[tuple[str, ...], FindingReport] = {}
+    for system in report.systems:
+        for check in system.checks:
+            for finding in (f for f in check.findings if not f.declared):
+                same = (system.name, finding.code, finding.scenario, *(finding.story or [str(finding.detail)]))
+                told.setdefault(same, finding)
+                checks = met.setdefault(same, [])
+                checks += [check.id] * (check.id not in checks)
+    for same in list(told)[:MOST_STORIES]:
+        yield f"{same[0]}, {', '.join(met[same])}:\n" + "\n".join(story(told[same]))
+    if len(told) > MOST_STORIES:
+        yield f"... and {len(told) - MOST_STORIES} more: --format json or --report lists them all"
 
 
 def story(finding: FindingReport) -> list[str]:

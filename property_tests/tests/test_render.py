@@ -74,10 +74,18 @@ def test_a_terminal_gets_colors_and_a_long_name_is_not_cut() -> None:
 
 
 def test_of_many_failures_the_first_are_told_and_the_rest_counted() -> None:
-    check = CheckResult("known", "known", 1, 1, findings=(FAILURE,) * 8)
+    failures = tuple(replace(FAILURE, scenario=f"k4 page4 | a: p{n} | a1") for n in range(1, 9))
+    check = CheckResult("known", "known", 1, 1, findings=failures)
     told = table.render(replace(RED, systems=(SystemResult("mine", (check,)),)))
     assert told.count("FO101 wrong token") == table.MOST_STORIES
     assert "... and 3 more" in told
+
+
+def test_a_failure_that_several_checks_met_is_told_once() -> None:
+    checks = tuple(CheckResult(id_, "known", 1, 1, findings=(FAILURE, FAILURE)) for id_ in ("known", "random"))
+    told = table.render(replace(RED, systems=(SystemResult("mine", checks),)))
+    assert told.count("FO101 wrong token") == 1
+    assert "\nmine, known, random:\nFO101 wrong token" in told
 
 
 def test_nothing_ran_is_said() -> None:

@@ -120,7 +120,9 @@ def _synthetic(trace: Trace, basis: Basis | None) -> str:
 
 def _lossy(trace: Trace, basis: Basis | None) -> str:
     if trace.header.lossy is None:
-        return "not told"
+        names = f"{trace.header.model} {trace.header.method} {trace.header.source_file}".lower()
+        hints = [word for word in ("medusa", "typical", "lenien", "cascade") if word in names]
+        return f"not told; named after {', '.join(hints)}: lossy at a temperature above 0" if hints else "not told"
     return (
         "LOSSY: rounds are longer than the target alone would allow" if trace.header.lossy else "stated to be lossless"
     )

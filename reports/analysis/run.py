@@ -15,6 +15,7 @@ from frontier_oracle.reports.analysis.outliers import outliers_table
 from frontier_oracle.reports.analysis.pitfalls import pitfalls_table
 from frontier_oracle.reports.analysis.positions import positions_table
 from frontier_oracle.reports.analysis.speedup import speedup_tables
+from frontier_oracle.reports.analysis.whatif import whatif_table
 from frontier_oracle.reports.canonical import Trace
 from frontier_oracle.reports.table import Table
 
@@ -31,6 +32,10 @@ class Analysis:
 
     def table(self, key: str) -> Table:
         return next(table for table in self.tables if table.key == key)
+
+    def add_what_if(self) -> None:
+        """Replay the accept lengths through the designs of the atlas: seconds, so not part of ``analyse``."""
+        self.tables.insert(-1, whatif_table(self.trace, self.basis))
 
 
 HEADLINE = ("al_raw", "al_committed", "al_reported", "rate_drafted", "predicted_over_nondraft")

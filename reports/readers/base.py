@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, takewhile
 from typing import Any, ClassVar
 
 from frontier_oracle.reports.builder import TraceBuilder, Unit
@@ -94,9 +95,6 @@ def committed_from_raw(raw: list[int], completion: int | None, out: TraceBuilder
 
 def positions_before(lengths: list[int] | list[int | None], first: int) -> list[int | None]:
     """out_pos: tokens emitted before each round, of which ``first`` before round 0."""
-    positions: list[int | None] = []
-    at: int | None = first
-    for length in lengths:
-        positions.append(at)
-        at = None if at is None or length is None else at + length
-    return positions
+    whole = list(takewhile(lambda length: length is not None, lengths))
+    positions: list[int | None] = list(accumulate((length for length in whole if length is not None), initial=first))
+    return (positions + [None] * len(lengths))[: len(lengths)]

@@ -7,6 +7,7 @@ import re
 from frontier_oracle.reports.builder import TraceBuilder, Unit, as_float, as_int
 from frontier_oracle.reports.canonical import Header
 from frontier_oracle.reports.readers.base import JsonReader, Record, TextReader, finish_reason, request_name, section
+from frontier_oracle.reports.readers.vllm_log import recover_steps
 
 
 def unit_of(holder: Record, timings: Record, name: str, line: int) -> Unit:
@@ -133,8 +134,6 @@ class LlamaCppLog(TextReader):
         match = self._line.search(text)
         if match is None:
             return False
-        from frontier_oracle.reports.readers.vllm_log import recover_steps
-
         accepted, drafted = int(match[2]), int(match[3])
         rates = [float(r) for r in (match[5] or "").split(",") if r.strip()]
         mean = float(match[4]) if match[4] else None

@@ -10,7 +10,6 @@ from frontier_oracle.reports.readers.base import JsonReader, Record, section, te
 from frontier_oracle.reports.readers.vllm_response import set_k
 
 _FIELDS: dict[str, Any] = {
-    "source_engine": "sglang",
     "bonus_included": True,
     "aggregation_of_source_mean": "pooled",
     "reported_mean": "completion_over_verify",
@@ -22,12 +21,8 @@ _FIELDS: dict[str, Any] = {
 class SpecForge(JsonReader):
     """Shared: one row per published mean. accept_length is completion / verify steps, 1.0 without speculation."""
 
-    engine = None
-
-    def header(self) -> Any:
-        from frontier_oracle.reports.canonical import Header
-
-        return Header(source_format=self.name, **_FIELDS)
+    engine = "sglang"
+    header_fields = _FIELDS
 
     def _rows(self, name: str, category: str, results: Any) -> Iterator[tuple[str, str, Record, Record]]:
         for config in results if isinstance(results, list) else ():

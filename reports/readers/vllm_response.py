@@ -73,7 +73,7 @@ def set_k(out: TraceBuilder, k_draft: int | None) -> None:
     if k_draft is None:
         return
     if not 0 <= k_draft <= MOST_DRAFTS:
-        out.problem("count out of range", None, f"{k_draft:.6g} drafts per round were configured; read as null")
+        out.problem("count out of range", None, f"{str(k_draft)[:20]} drafts per round were configured; read as null")
         return
     known = out.header.k_draft
     if known is not None and known != k_draft:

@@ -6,12 +6,13 @@ import base64
 import hashlib
 import re
 from dataclasses import dataclass
-from importlib import resources
+from importlib import metadata, resources
 from typing import Any
 
 import jinja2
 
 from frontier_oracle.reports.analysis.run import Analysis
+from frontier_oracle.reports.gate_runs import GateRun, kill_matrix, tables
 from frontier_oracle.reports.render.formats import show, with_interval
 from frontier_oracle.reports.render.plots import Plot
 from frontier_oracle.reports.table import Column, Table
@@ -33,7 +34,7 @@ class Section:
     notes: list[str]
     plots: list[Plot]
     tables: list[Table]
-    header: Table
+    header: Table | None
 
 
 def section_of(analysis: Analysis, index: int, plots: list[Plot]) -> Section:
@@ -58,6 +59,20 @@ def section_of(analysis: Analysis, index: int, plots: list[Plot]) -> Section:
     )
 
 
+def gate_section(run: GateRun, name: str, index: int) -> Section:
+    """A gate or fuzz record: its verdict, and the kill matrix before the longer tables."""
+    rounds = sum(check["request_rounds"] for check in run.checks)
+    seconds = sum(run.seconds.values())
+    cards = [
+        Card("Verdict", run.verdict or "none", f"profile {run.header['profile']}, seed {run.header['seed']}", ""),
+        Card("Planted faults killed", f"{run.killed} of {len(run.mutants)}", "killed by the rule that names them", ""),
+        Card("Request-rounds judged", f"{rounds:,}", f"{len(run.checks)} checks", ""),
+        Card("Throughput", f"{rounds / seconds:,.0f} / s" if seconds else "—", "request-rounds / seconds of the checks",
+             "" if seconds else "the record has no timing"),
+    ]  # fmt: skip
+    return Section(f"gate-{index}", name, cards, [], [], [kill_matrix(run), *tables(run)], None)
+
+
 def header_table(analysis: Analysis) -> Table:
     fields = analysis.trace.header.to_dict()
     rows: list[list[Any]] = [
@@ -65,6 +80,13 @@ def header_table(analysis: Analysis) -> Table:
         for name, value in fields.items()
     ]
     return Table("header", "What the source says about itself", [Column("field"), Column("value")], rows)
+
+
+def version() -> str:
+    try:
+        return metadata.version("frontier-oracle")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
 
 
 def page(context: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from frontier_oracle.reports.table import Table
 
 def table_lines(table: Table) -> list[str]:
     if table.unavailable:
-        return [f"{table.title}: not available, {markdown_cell(table.unavailable)}.", ""]
+        return [markdown_cell(table.unavailable[0].upper() + table.unavailable[1:]) + ".", ""]
     head = "| " + " | ".join(markdown_cell(column.name) for column in table.columns) + " |"
     rule = "|" + "|".join(" --- " if column.kind == "text" else " ---: " for column in table.columns) + "|"
     rows = [

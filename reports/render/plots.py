@@ -235,6 +235,7 @@ def overview(analyses: list[Analysis]) -> Plot | None:
         high = [row[1] if row[3] is None else row[3] for row in rows]
         axes.errorbar(value, range(len(rows)), xerr=_errors(value, low, high), fmt="o", color=FIRST, ms=4)
         axes.set_yticks(range(len(rows)), [_short(row[0]) for row in rows], fontsize=8)
+        axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.grid(axis="y", visible=False)
     return Plot("overview", "Means of all inputs", "One dot per input with its 95 % interval.", figure)
 

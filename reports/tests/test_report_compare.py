@@ -108,6 +108,7 @@ def test_files_are_written(base: np.ndarray, tmp_path: Path) -> None:
     result = compare([a], [a], out_dir=tmp_path / "out")
     assert json.loads((tmp_path / "out" / "compare.json").read_text())["verdict"] == result.verdict
     assert result.verdict.split(":")[0] in (tmp_path / "out" / "compare.md").read_text()
+    assert result.verdict in (tmp_path / "out" / "index.html").read_text()
 
 
 @pytest.mark.parametrize(

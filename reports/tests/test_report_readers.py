@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.reports.analysis.means import estimate
 from frontier_oracle.reports.canonical import NULL, NULL32, Trace
 from frontier_oracle.reports.load import Loaded, load
-from frontier_oracle.reports.readers import JSON_READERS, TEXT_READERS, format_names
 from frontier_oracle.reports.readers.vllm_log import recover_steps
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -67,6 +62,13 @@ def test_vllm_log_without_a_unique_number_of_drafts_says_so(tmp_path: Path) -> N
     assert trace.ints["verify_steps"].tolist() == [NULL]
     assert trace.problems.counts["drafts not recoverable"] == 1
     assert estimate(trace, "al_raw").value is None and estimate(trace, "rate_drafted").value is not None
+
+
+def test_forced_acceptance_is_labelled(tmp_path: Path) -> None:
+    text = (FIXTURES / "sglang_server.log").read_text()
+    assert one(read(tmp_path, text)).header.synthetic_acceptance == "unknown"
+    trace = one(read(tmp_path, "env: SGLANG_SIMULATE_ACC_LEN=3\n" + text))
+    assert trace.header.synthetic_acceptance == "yes" and "SYNTHETIC" in trace.header.notes[-1]
 
 
 def test_vllm_v0_log_is_cumulative_and_a_restart_begins_a_new_life(tmp_path: Path) -> None:
@@ -308,97 +310,23 @@ def test_golden_curves(tmp_path: Path) -> None:
     assert trace.request_id == ["some-model thinking_on k=1", "some-model thinking_on k=2"]
 
 
-def test_canonical_rows_out_of_order_interleaved_repeated_and_missing(tmp_path: Path) -> None:
-    rows = [("a", 1, 2), ("b", 0, 3), ("a", 0, 4), ("b", 0, 1), ("b", 3, 1)]
-    trace = one(read(tmp_path, lines(*({"request_id": r, "round": n, "al_raw": a} for r, n, a in rows))))
-    assert trace.request_id == ["a", "b"] and trace.rounds["al_raw"].tolist() == [4, 2, 3, 1, 1]
-    assert trace.problems.counts == {"repeated round": 1, "missing round": 1}
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_canonical_columns_equal_canonical_rows(tmp_path: Path, suffix: str) -> None:
-    rows = [json.loads(line) for line in (FIXTURES / "EXPECTED_canonical_rounds.jsonl").read_text().splitlines()]
-    path = tmp_path / f"rounds.{suffix}"
-    table = pa.Table.from_pylist(rows)
-    if suffix == "csv":
-        pa.csv.write_csv(table, path)
-    else:
-        pq.write_table(table, path)
-    expected, trace = one(load([FIXTURES / "EXPECTED_canonical_rounds.jsonl"])), one(load([path]))
-    assert trace.request_id == expected.request_id and trace.starts.tolist() == expected.starts.tolist()
-    assert trace.header.truncation == "both"
-    for name, values in expected.rounds.items():
-        assert trace.rounds[name].tolist() == values.tolist()
-
-
-def test_parquet_rows_in_any_order_and_with_nulls(tmp_path: Path) -> None:
-    table = pa.table({"request_id": [7, 5, 7, 5], "round": [1, 0, 0, 1], "al_raw": pa.array([2, None, 4, 3])})
-    pq.write_table(table, tmp_path / "r.parquet")
-    trace = one(load([tmp_path / "r.parquet"]))
-    assert trace.request_id == ["7", "5"] and trace.rounds["al_raw"].tolist() == [4, 2, NULL32, 3]
-
-
-def test_parquet_fractions_and_huge_numbers_are_null_and_counted(tmp_path: Path) -> None:
-    table = pa.table(
-        {"request_id": ["a"] * 4, "al_raw": [1.0, 2.5, float("nan"), 1e300], "drafted": [1, 2, 3, 1 << 40]}
-    )
-    pq.write_table(table, tmp_path / "r.parquet")
-    trace = one(load([tmp_path / "r.parquet"]))
-    assert trace.rounds["al_raw"].tolist() == [1, NULL32, NULL32, NULL32]
-    assert trace.rounds["drafted"].tolist() == [1, 2, 3, NULL32]
-    assert trace.problems.counts["count out of range"] == 3
-
-
-@pytest.mark.parametrize("suffix", ["gz", "zst"])
-def test_compressed_files_stream(tmp_path: Path, suffix: str) -> None:
-    data = (FIXTURES / "vllm_chat_response_detailed.jsonl").read_bytes()
-    path = tmp_path / f"x.jsonl.{suffix}"
-    if suffix == "gz":
-        path.write_bytes(gzip.compress(data))
-    else:
-        with pa.CompressedOutputStream(str(path), "zstd") as stream:
-            stream.write(data)
-    assert estimate(one(load([path])), "al_raw").value == pytest.approx(20 / 7)
-
-
-def test_single_response_files_of_a_directory_are_one_input(tmp_path: Path) -> None:
-    for n, line in enumerate((FIXTURES / "vllm_chat_response_detailed.jsonl").read_text().splitlines()):
-        (tmp_path / f"{n}.json").write_text(json.dumps(json.loads(line), indent=1))
-    trace = one(load([tmp_path]))
-    assert trace.n_units == 2 and trace.place(1)[0].endswith("1.json")
-    assert estimate(trace, "al_raw").value == pytest.approx(20 / 7)
-
-
-def test_a_json_array_of_responses_is_one_input(tmp_path: Path) -> None:
-    records = [json.loads(line) for line in (FIXTURES / "sglang_generate_response.jsonl").read_text().splitlines()]
-    assert one(read(tmp_path, json.dumps(records, indent=1))).n_units == 2
-
-
-def test_globs_and_forced_formats(tmp_path: Path) -> None:
-    assert len(load([str(FIXTURES / "vllm_*")]).traces) == 5
-    forced = load([FIXTURES / "llamacpp_server.log"], input_format="llamacpp-log-old")
-    assert [trace.header.source_format for trace in forced.traces] == ["llamacpp-log-old"]
-    with pytest.raises(UsageError, match="reads as sglang-log"):
-        load([FIXTURES / "vllm_server.log"], input_format="sglang-log")
-    with pytest.raises(UsageError, match="--input-format nonsense: unknown"):
-        load([FIXTURES], input_format="nonsense")
-
-
-def test_an_unknown_named_file_is_an_error_and_in_a_directory_is_listed(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("nothing to see\n")
-    with pytest.raises(UsageError, match="of no known format"):
-        load([tmp_path / "notes.txt"])
-    (tmp_path / "ok.jsonl").write_text((FIXTURES / "aiperf_record.json").read_text())
-    loaded = load([tmp_path])
-    assert [Path(name).name for name in loaded.unrecognised] == ["notes.txt"] and len(loaded.traces) == 1
-
-
-def test_records_of_no_known_shape_are_counted(tmp_path: Path) -> None:
-    text = (FIXTURES / "sglang_generate_response.jsonl").read_text() + '{"error": "timeout"}\n[1]\nnot json\n'
+def test_sglang_gauges_and_verify_calls(tmp_path: Path) -> None:
+    text = 'sglang:spec_accept_length{tp="0"} 2.86\nsglang:spec_verify_calls_total 7\nsglang:spec_num_draft_tokens 4\n'
     trace = one(read(tmp_path, text))
-    assert trace.problems.counts == {"unrecognised record": 1, "broken line": 2}
+    assert trace.ints["verify_steps"].tolist() == [7] and trace.header.k_verify_width == 4
+    assert trace.engine_numbers[0].value == 2.86
 
 
-def test_names_of_formats_are_unique_and_every_reader_is_registered() -> None:
-    names = format_names()
-    assert len(set(names)) == len(names) == len(JSON_READERS) + len(TEXT_READERS) + 2
+def test_trtllm_prometheus_and_bench_report(tmp_path: Path) -> None:
+    text = "trtllm_spec_decode_num_draft_tokens_total 21\ntrtllm_spec_decode_num_accepted_tokens_total 13\n"
+    trace = one(read(tmp_path, text))
+    assert trace.header.source_format == "trtllm-metrics" and estimate(trace, "rate_drafted").value == 13 / 21
+    stats = {"acceptance_length_percentiles": {"average": 2.1, "p50": 2.2}}
+    trace = one(read(tmp_path, json.dumps({"engine": {}, "decoding_stats": stats}, indent=1)))
+    assert trace.reported_mean.tolist() == [2.1] and len(trace.engine_numbers) == 2
+
+
+def test_specdec_bench_rates_are_kept_as_the_tools_own_numbers(tmp_path: Path) -> None:
+    record = {"Acceptance_Length_Histogram": {"1": 2}, "Joint_Acceptance_Rate": {"1": 0.8}, "Request_AL": {}}
+    trace = one(read(tmp_path, json.dumps(record)))
+    assert [number.name for number in trace.engine_numbers] == ["Joint_Acceptance_Rate[1]"]

@@ -1,0 +1,103 @@
+"""The tables about all inputs together: their means, the definitions, what was wrong, what was passed over."""
+
+from __future__ import annotations
+
+from frontier_oracle.reports.analysis.run import Analysis
+from frontier_oracle.reports.definitions import DEFINITIONS
+from frontier_oracle.reports.invariants import INVARIANTS
+from frontier_oracle.reports.load import Loaded
+from frontier_oracle.reports.problems import ProblemLog
+from frontier_oracle.reports.table import Cell, Column, Table
+
+
+def overview_table(analyses: list[Analysis]) -> Table:
+    columns = [
+        Column("input"),
+        Column("format"),
+        Column("model or method"),
+        Column("requests", "int"),
+        Column("rounds", "int"),
+        Column("raw mean", "number", DEFINITIONS["al_raw"].formula),
+        Column("raw low", "number"),
+        Column("raw high", "number"),
+        Column("committed mean", "number", DEFINITIONS["al_committed"].formula),
+        Column("committed low", "number"),
+        Column("committed high", "number"),
+        Column("listed mean", "number", DEFINITIONS["al_reported"].formula),
+        Column("engine's mean", "number", "mean of what the source states; its definition is in the input's section"),
+        Column("rate", "percent", DEFINITIONS["rate_drafted"].formula),
+        Column("defects", "int"),
+    ]
+    rows: list[list[Cell]] = []
+    for a in analyses:
+        raw, committed, rate = (a.headline[key] for key in ("al_raw", "al_committed", "rate_drafted"))
+        steps = a.trace.known("verify_steps")
+        total = float(steps[steps > 0].sum())
+        stated = a.trace.reported_mean[a.trace.reported_mean == a.trace.reported_mean]
+        rows.append(
+            [
+                a.name,
+                a.trace.header.source_format,
+                a.trace.header.method or a.trace.header.model,
+                a.trace.n_units,
+                int(total) or None,
+                raw.value,
+                raw.low,
+                raw.high,
+                committed.value,
+                committed.low,
+                committed.high,
+                a.headline["al_reported"].value,
+                float(stated.mean()) if stated.size else None,
+                rate.value,
+                a.trace.problems.total(),
+            ]
+        )
+    note = (
+        "Pooled means with 95 % bootstrap intervals over requests. An empty cell is a number the input does not tell."
+    )
+    table = Table("overview", "All inputs", columns, rows, note)
+    if not rows:
+        table.unavailable = "the input has no accept lengths"
+    return table
+
+
+def definitions_table() -> Table:
+    columns = [Column("number"), Column("formula"), Column("meaning"), Column("used by"), Column("pitfalls")]
+    rows: list[list[Cell]] = [
+        [d.name, d.formula, d.text, d.used_by, ", ".join(map(str, d.pitfalls))] for d in DEFINITIONS.values()
+    ]
+    return Table("definitions", "What each number means", columns, rows)
+
+
+def problem_counts(problems: ProblemLog) -> Table:
+    columns = [Column("kind"), Column("count", "int"), Column("meaning")]
+    rows: list[list[Cell]] = [[kind, n, INVARIANTS.get(kind, "")] for kind, n in problems.counts.most_common()]
+    table = Table("problem_counts", "Problems by kind", columns, rows)
+    if not rows:
+        table.unavailable = "no problem was found"
+    return table
+
+
+def problem_rows(problems: ProblemLog, most: int | None) -> Table:
+    columns = [Column("kind"), Column("where"), Column("what")]
+    rows: list[list[Cell]] = [[p.kind, p.where, p.message] for p in problems.rows()]
+    table = Table("problems", "Every problem and its place", columns, rows[:most])
+    if most is not None and len(rows) > most:
+        table.note = f"The first {most} of {problems.total()}; tables/problems.csv has more."
+    if not rows:
+        table.unavailable = "no problem was found"
+    return table
+
+
+def passed_over(*sides: Loaded) -> Table:
+    columns = [Column("file"), Column("why")]
+    rows: list[list[Cell]] = []
+    for loaded in sides:
+        rows += [[name, "of no known format"] for name in loaded.unrecognised]
+        rows += [[name, "a link or no regular file; not followed"] for name in loaded.skipped]
+        rows += [[name, "of an earlier report in the same place"] for name in loaded.own_output]
+    table = Table("passed_over", "Files passed over", columns, rows)
+    if not rows:
+        table.unavailable = "every file was read"
+    return table
