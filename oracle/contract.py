@@ -80,6 +80,9 @@ class DecodeBatch:
 class ForwardInputs:
     """One call of the draft model: depth d over n rows of bs requests, each request's rows contiguous.
 
+    A round calls each depth once, in order, with every request of the batch in batch order (padded rows may be left
+    out or masked).
+
     input_ids [n] int32, positions [n], hidden [n, H]; out_cache_loc[g] [n]: write location in every cache group;
     query_start_loc [bs+1] int32: rows of request r are query_start_loc[r]..query_start_loc[r+1]-1; seq_lens [bs]:
     attention (and conv) extent of a request's LAST row, so row j of m sees seq_lens - (m-1-j) positions;
@@ -108,7 +111,8 @@ class DraftModel(Protocol):
         ...
 
     def load_conv_state(self, slot: int, page: int, length: int) -> None:
-        """Fill ``slot``'s ring rows length-(W-1)..length-1 of every depth from the checkpoint of group 0's ``page``."""
+        """Fill ``slot``'s ring rows length-(W-1)..length-1 of every depth from the checkpoint of group 0's ``page``.
+        To be called after ``adopt`` and before the request's first call."""
         ...
 
 
@@ -116,7 +120,8 @@ class DraftModel(Protocol):
 class StashView:
     """A system's stash, for checking (S8, S14). tokens [slots, k-1] int32, hidden [slots, k-1, H]; entry i of a slot
     with frontier C belongs to position C-k+1+i: its hidden is h(C-k+1+i), its token x[C-k+2+i]. valid_lens [slots]:
-    how many of the last entries hold, or None when the design assumes all k-1."""
+    how many of the last entries hold, or None when the design assumes all k-1 (entries before position 0 are then
+    not looked at, entries below a prefix hit are)."""
 
     tokens: Array
     hidden: Array

@@ -42,7 +42,7 @@ class Images:
         self._adopted_slots: set[int] = set()
 
     def adopted(self, step: Adopted) -> None:
-        """An adopted slot's ring was loaded from a checkpoint between the rounds."""
+        """An adopted slot's ring is loaded from a checkpoint before the request's first round, whenever that is."""
         self._adopted_slots.add(step.request.slot)
 
     def changed_cells(self, evidence: Evidence) -> set[tuple[int, int]]:
@@ -62,10 +62,13 @@ class Images:
             out.append(Finding("FO204", step.index, "", depth, -1, detail))
         out += self._check_ring_changes(step, evidence, found)
         out += self._check_idle_stash(step, evidence, live)
+        self._adopted_slots -= {view.request.slot for view in step.views}
+        return out
+
+    def keep(self, evidence: Evidence) -> None:
+        """What the next round's changes are counted from."""
         self.kv = list(evidence.kv)
         self.ring, self.ckpt, self.stash = evidence.ring, evidence.ckpt, evidence.stash
-        self._adopted_slots.clear()
-        return out
 
     def _check_ring_changes(self, step: Round, evidence: Evidence, found: Found) -> list[Finding]:
         if self.ring is None or self.ring.shape != evidence.ring.shape:
@@ -155,10 +158,11 @@ def _check_stash(step: Round, view: View, evidence: Evidence, k: int) -> list[Fi
     if claimed > valid and evidence.stash.valid is not None or claimed < valid:
         detail = {"expected": valid, "got": claimed, "because": "the stash's valid length is off"}
         return [Finding("FO206", step.index, name, -1, -1, detail)]
-    for i in range(k - 1 - claimed, k - 1):
+    first = max(k - 1 - claimed, k - 1 - c)  # a stash that claims no length may hold anything before position 0
+    for i in range(first, k - 1):
         p = c - k + 1 + i
         token, hidden = int(evidence.stash.tokens[slot, i]), int(evidence.stash.hidden[slot, i])
-        want = (int(view.tokens[p + 1]), int(view.hidden[p])) if p >= 0 else (None, None)
+        want = (int(view.tokens[p + 1]), int(view.hidden[p]))
         if (token, hidden) != want:
             detail = {"expected": list(want), "got": [token, hidden], "entry": i}
             return [Finding("FO206", step.index, name, -1, p, detail)]

@@ -69,12 +69,14 @@ class Judge:
         for group, page in step.fresh_pages:
             self.ledger.clear_page(group, page)
         self.registry.note_round(step)
-        findings = [Finding("FO401", step.index, "", detail={"because": e}) for e in evidence.contract_errors]
-        if evidence.host_read:
-            findings.append(Finding("FO302", step.index, "", detail={"because": evidence.host_read}))
+        broken = self._broken(step, evidence)
+        if broken:
+            self._clean = False
+            self.images.keep(evidence)
+            return Verdict(step.index, tuple(broken), (), {})
         changed = self.images.changed_cells(evidence)
         found = local.check_calls(step, evidence, changed, self.ledger, self.registry, self.spec)
-        findings += found.findings
+        findings = found.findings
         drafts = [local.sampled_drafts(evidence, row, self.spec) for row in range(len(step.views))]
         findings += local.check_results(step, evidence, drafts)
         entries: list[Entry] = []
@@ -89,12 +91,22 @@ class Judge:
             findings += self.images.check_request(step, view, evidence, ideal, good)
             entries += mine
         findings += self.images.check_rest(step, evidence, changed, found, self.live)
+        self.images.keep(evidence)
         self._clean &= not findings
         blind = [v.request.name for v in step.views if v.sampled and not equal[v.request.name]]
         if blind and self._clean and all(e.state in GOOD for e in entries):
             raise BlindSpot(f"round {step.index}: drafts of {', '.join(blind)} differ from the ideal's, no cause found")
         findings.sort(key=lambda f: (ORDER.index(f.code), f.depth, f.position))
         return Verdict(step.index, tuple(findings), tuple(entries), equal)
+
+    def _broken(self, step: Round, evidence: Evidence) -> list[Finding]:
+        """A round that cannot be judged: the contract is not kept, so its indices mean nothing, or it was cut short by
+        a host read."""
+        errors = [*evidence.contract_errors, *local.call_errors(step, evidence, self.spec)]
+        found = [Finding("FO401", step.index, "", detail={"because": error}) for error in errors]
+        if evidence.host_read:
+            found.append(Finding("FO302", step.index, "", detail={"because": evidence.host_read}))
+        return found
 
     def _ideal(self, view: View, drafts: list[int]) -> tuple[IncrementalIdeal, bool]:
         """The request's ideal, moved to this view under the drafts that flowed, and whether it drafts the same."""

@@ -70,6 +70,20 @@ def check_calls(
     return found
 
 
+def call_errors(step: Round, evidence: Evidence, spec: Spec) -> list[str]:
+    """What the judge relies on and the model cannot see: one call a depth and round, the whole batch in it."""
+    errors = []
+    if len(evidence.calls) > spec.steps:
+        errors.append(f"{len(evidence.calls)} calls in a round of {spec.steps} depths, expected one a depth")
+    for call in evidence.calls:
+        rows, n = len(call.seq_lens), len(call.input_ids)
+        if rows < len(step.views):
+            errors.append(f"depth {call.depth}: a call of {rows} requests, expected all {len(step.views)} of the batch")
+        if len(call.query_start_loc) != rows + 1 or int(call.query_start_loc[-1]) > n:
+            errors.append(f"depth {call.depth}: query_start_loc does not cover {rows} requests within {n} rows")
+    return errors
+
+
 def sampled_drafts(evidence: Evidence, row: int, spec: Spec) -> list[int]:
     """What the model sampled for a batch row this round, by depth (or, of one layer, by call): draft m at [m-1]."""
     if spec.hidden == "single":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from frontier_oracle.oracle import local
 from frontier_oracle.oracle.evidence import Evidence
 from frontier_oracle.oracle.geometry import places
 from frontier_oracle.oracle.judge import Judge, Verdict
@@ -94,8 +95,10 @@ def watch(timeline: Timeline, drafter: Drafter, stop_at_first: bool = False) -> 
 
 
 def _writes(step: Round, evidence: Evidence, judge: Judge) -> list[Write]:
-    """Taken while the round is current: page tables move on."""
-    out = []
+    """Taken while the round is current: page tables move on. Nothing where the contract is broken."""
+    out: list[Write] = []
+    if evidence.contract_errors or local.call_errors(step, evidence, judge.spec):
+        return out
     for call in evidence.calls:
         group = judge.spec.group_of(call.depth)
         for row, view in enumerate(step.views[: len(call.seq_lens)]):

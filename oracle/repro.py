@@ -17,6 +17,7 @@ from frontier_oracle.oracle.language import parse, render
 from frontier_oracle.oracle.rules import RULES, Finding
 from frontier_oracle.oracle.scenario import Admit, Decode, Event, Extend, Finish, Scenario, validate
 from frontier_oracle.oracle.spec import CacheGroup, Spec
+from frontier_oracle.oracle.timeline import POLICIES
 
 FORMAT = "frontier-oracle/repro"
 VERSION = 1
@@ -123,7 +124,7 @@ class _Reader:
             system=self._value(data, "system", _str),
             seed=self._value(data, "seed", _int),
             finding=self._value(data, "finding", _finding),
-            policy=self._value(data, "policy", lambda value: None if value is None else _str(value)),
+            policy=self._policy(data),
             tool_version=self._value(data, "tool_version", _str),
         )
 
@@ -161,6 +162,12 @@ class _Reader:
         if self._value(data, "fingerprint", _str) != want:
             self._fail("fingerprint", f"the scenario's fingerprint is {want}: an edited scenario is replayed as text")
         return scenario
+
+    def _policy(self, data: Json) -> str | None:
+        policy = self._value(data, "policy", lambda value: None if value is None else _str(value))
+        if policy is not None and policy not in POLICIES:
+            self._fail("policy", f"prefix policy {policy!r} is unknown, known are {', '.join(POLICIES)}")
+        return policy
 
     def _value(self, data: Json, key: str, convert: Callable[[Any], Any]) -> Any:
         if key not in data:

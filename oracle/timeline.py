@@ -25,6 +25,7 @@ from frontier_oracle.oracle.engine_requests import (
     room_of,
     run_target,
 )
+from frontier_oracle.oracle.limits import check_sizes
 from frontier_oracle.oracle.pages import PagePool, Table
 from frontier_oracle.oracle.scenario import (
     Admit,
@@ -52,6 +53,7 @@ class Timeline:
 
     def __init__(self, scenario: Scenario, policy: str = "successor") -> None:
         validate(scenario)
+        check_sizes(scenario)
         self.scenario = scenario
         self._build(scenario.spec, room_of(scenario), policy)
 

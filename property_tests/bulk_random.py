@@ -20,11 +20,17 @@ from frontier_oracle.property_tests.bulk import STOP_AT, MakeSystem, run_bulk
 LAYOUTS: tuple[tuple[CacheGroup, ...], ...] = (
     (CacheGroup(16),),
     (CacheGroup(4),),
+    (CacheGroup(32), CacheGroup(4, 8)),
     (CacheGroup(1),),
     (CacheGroup(16), CacheGroup(4, 8)),
     (CacheGroup(3, 5), CacheGroup(8)),
     (CacheGroup(4, 1), CacheGroup(2), CacheGroup(5, 12)),
+    (CacheGroup(64), CacheGroup(32, 40)),
 )
+# Long contexts, which a few requests show as well as many: (every so many cases, the first, prompt, most requests).
+# Positions past 255 come early in every run, those past 32,767 (16 bits) only to who runs for hours.
+LONG = ((8, 1, 300, 16), (64, 40, 32_760, 2))
+LONG_CHUNK = 1024
 SEMANTICS: tuple[HiddenSemantic, ...] = ("chain", "target")
 
 
@@ -77,7 +83,8 @@ class RandomResult:
 
 
 def bulk_case(seed: int, index: int, batch: int = 512, max_k: int = 8, one_shot: bool = False) -> BulkCase:
-    """Case ``index`` of ``seed``: k cycles through 2..max_k and the layouts through LAYOUTS, the rest is drawn.
+    """Case ``index`` of ``seed``: k cycles through 2..max_k and the layouts through LAYOUTS, the rest is drawn
+    (prompts of LONG's cases are long).
 
     one_shot: prompts of at least k tokens in one chunk, where a design with declared deviations shows none."""
     rng = np.random.Generator(np.random.Philox(key=[seed % 2**64, index]))
@@ -86,10 +93,15 @@ def bulk_case(seed: int, index: int, batch: int = 512, max_k: int = 8, one_shot:
     width = int(rng.integers(1, 5))
     spec = Spec(k, steps, SEMANTICS[int(rng.integers(2))], width, LAYOUTS[index % len(LAYOUTS)])
     prompt = int(rng.integers(k if one_shot else 1, 2 * k + 17))
+    chunks = (prompt,) if one_shot else _chunks(rng, prompt)
+    for period, first, base, most in LONG:
+        if index % period == first:
+            batch = min(batch, most)
+            chunks = _lengthened(chunks, base, one_shot)
     return BulkCase(
         spec,
-        prompt,
-        (prompt,) if one_shot else _chunks(rng, prompt),
+        sum(chunks),
+        chunks,
         rng.integers(1, spec.max_accept + 1, (batch, int(rng.integers(4, 17)))),
         int(rng.choice([8, 8, 16])),
         batch + int(rng.integers(1, 8)) if rng.random() < 0.3 else None,
@@ -103,6 +115,14 @@ def _chunks(rng: np.random.Generator, prompt: int) -> tuple[int, ...]:
         return (prompt,)
     cuts = np.flatnonzero(rng.random(prompt - 1) < rng.choice([0.1, 0.3, 1.0])) + 1
     return tuple(np.diff(np.array([0, *cuts, prompt])).tolist())
+
+
+def _lengthened(chunks: tuple[int, ...], base: int, one_shot: bool) -> tuple[int, ...]:
+    """``base`` more tokens in front: in the first chunk, or in chunks of their own where that would be too large."""
+    if one_shot or base <= LONG_CHUNK:
+        return (base + chunks[0], *chunks[1:])
+    whole, rest = divmod(base, LONG_CHUNK)
+    return (*(LONG_CHUNK,) * whole, rest, *chunks)
 
 
 def run_random(

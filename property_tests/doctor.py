@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from frontier_oracle.oracle.contract import DraftConfig
+from frontier_oracle.oracle.designs import DESIGNS
 from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.property_tests.doctor_trial import RoundReport, Trial, describe, doctor_config, run_trial
 from frontier_oracle.property_tests.probe import DigestProbe
@@ -50,12 +51,12 @@ def examine(make: Any, spec: Spec | None = None) -> list[Diagnosis]:
         system = make(config, DigestProbe(config))
         found = [_built(system)]
         if system is not None:
-            found += [_methods(system), _capabilities(system), _prefix_policy(system)]
+            found += [_methods(system), _capabilities(system), _prefix_policy(system), *_declares(system)]
         if not all(d.ok for d in found):
             return found
         trials = [run_trial(make, config) for _ in range(2)]
         guarded = run_trial(make, config, guard=True) if "device_only" in system.capabilities else None
-    except Exception as error:  # rounds keep what they raise, so this came from make
+    except (Exception, SystemExit) as error:  # rounds keep what they raise, so this came from make
         return [Diagnosis("make", False, f"make(config, model) raised {describe(error)}", "mend what it raises")]
     for report in trials[0].rounds:
         found += _round_checks(report, config)
@@ -91,7 +92,8 @@ def _built(system: Any) -> Diagnosis:
 
 def _methods(system: Any) -> Diagnosis:
     capabilities = getattr(system, "capabilities", ())
-    wanted = METHODS | {n: text for n, text in OPTIONAL_METHODS.items() if n in capabilities}
+    claimed = capabilities if isinstance(capabilities, (set, frozenset)) else ()
+    wanted = METHODS | {n: text for n, text in OPTIONAL_METHODS.items() if n in claimed}
     missing = [name for name in wanted if not callable(getattr(system, name, None))]
     if not missing:
         return Diagnosis("methods", True, f"has {', '.join(wanted)}")
@@ -130,6 +132,19 @@ def _prefix_policy(system: Any) -> Diagnosis:
     mend = 'set prefix_policy = "successor" (a page\'s key covers the next steps tokens) or "tokens" (its own only)'
     got = "there is no prefix_policy" if policy is None else f"unknown prefix_policy {policy!r}"
     return Diagnosis("prefix_policy", False, got, mend)
+
+
+def _declares(system: Any) -> Iterator[Diagnosis]:
+    """The design that the system claims to be, if it claims one."""
+    declares = getattr(system, "declares", "")
+    if isinstance(declares, str) and declares in DESIGNS:
+        yield Diagnosis("declares", True, f"declares the design {declares!r}")
+    elif declares != "":
+        close = difflib.get_close_matches(declares, DESIGNS, n=1) if isinstance(declares, str) else []
+        got = repr(declares) if isinstance(declares, str) else f"a {type(declares).__name__}"
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        mend = f"leave declares out, or set it to the name of a design: {', '.join(DESIGNS)}"
+        yield Diagnosis("declares", False, f"declares is {got}, no design of that name is known{hint}", mend)
 
 
 def _round_checks(report: RoundReport, config: DraftConfig) -> Iterator[Diagnosis]:
@@ -212,7 +227,7 @@ def _stash(trial: Trial, config: DraftConfig) -> Diagnosis:
         shapes = [list(view.tokens.shape), list(view.hidden.shape)]
         valid = None if view.valid_lens is None else list(view.valid_lens.shape)
         dtypes = (view.tokens.dtype, str(view.hidden.dtype).removeprefix("torch."))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return Diagnosis("stash", False, f"stash() gave no StashView: {describe(error)}", mend)
     wanted = [[slots, tail], [slots, tail, config.hidden_size]]
     if shapes != wanted or valid not in (None, [slots]) or dtypes != (torch.int32, config.dtype):

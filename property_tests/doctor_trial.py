@@ -19,6 +19,7 @@ from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.property_tests.convert import to_torch
 from frontier_oracle.property_tests.host_guard import no_host_reads
 from frontier_oracle.property_tests.probe import DigestProbe
+from frontier_oracle.property_tests.shield import in_words
 
 I32 = np.int32
 SLOTS = (2, 1)
@@ -118,7 +119,7 @@ def _round(trial: Trial, method: str, batch: Any, guard: bool) -> RoundReport:
             report.result = getattr(trial.system, method)(given)
     except FO302 as finding:
         report.host_read = str(finding.finding.detail["operation"])
-    except Exception as error:  # whatever the adapter raises is its diagnosis
+    except (Exception, SystemExit) as error:  # whatever the adapter raises is its diagnosis
         report.error = describe(error)
     report.changed = [f.name for f in fields(kept) if not _same(getattr(given, f.name), getattr(kept, f.name))]
     report.depths = [call.depth for call in trial.probe.calls]
@@ -132,7 +133,7 @@ def describe(error: BaseException) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = f" ({os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno})" if trace is not None else ""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}{where}"
+    return f"{in_words(error)}{where}"
 
 
 def _same(given: Any, kept: Any) -> bool:

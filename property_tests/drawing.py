@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeVar
 
 from frontier_oracle.oracle.scenario import Admit, Books, Decode, Event, Extend, Finish, Scenario
@@ -19,17 +19,21 @@ Move = Literal["decode", "extend", "admit", "finish"]
 
 # How often a legal move is taken. Decode first: it is the simplest.
 WEIGHTS: tuple[tuple[Move, int], ...] = (("decode", 6), ("extend", 4), ("admit", 3), ("finish", 1))
-
+# One slot, and owner after owner in it.
+CHURN: tuple[tuple[Move, int], ...] = (("decode", 2), ("extend", 3), ("admit", 3), ("finish", 4))
+# How many requests most scenarios have at most, whatever the limit.
+FEW = 3
 
 MOST_CHUNKS = 6
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a scenario may hold. spec: None draws one. max_rounds bounds the events after the first admission."""
+    """What a scenario may hold. spec: None draws one. max_requests: most draws have at most ``FEW``. max_rounds bounds
+    the events after the first admission."""
 
     spec: Spec | None = None
-    max_requests: int = 3
+    max_requests: int = 6
     max_rounds: int = 16
     hits: bool = True
     held: bool = True
@@ -65,7 +69,8 @@ def draw_spec(source: Source) -> Spec:
     steps = _pick(source, (k - 1, k - 1, k - 1, *range(1, k + 1)))
     width = _pick(source, (1, 2, 3, 4, 4))
     # Page sizes that divide one another, most of the time: prefix hits come in whole pages of every group at once.
-    sizes = _pick(source, ((4, 2, 1), (4, 2, 1), (8, 4, 16), (3, 4, 5)))
+    usual = ((4, 2, 1), (4, 2, 1), (8, 4, 16), (3, 4, 5))
+    sizes = _pick(source, (*usual, *usual, *usual, (32, 16, 64)))
     groups = tuple(_group(source, sizes, k) for _ in range(_pick(source, (1, 1, 2, 2, 3))))
     spare = _pick(source, (0, 0, 0, 1, 2, 5))
     hidden: Literal["chain", "target"] = "target" if source.integer(0, 2) == 2 else "chain"
@@ -77,10 +82,15 @@ def draw_scenario(source: Source, limits: Limits) -> Scenario:
     spec = limits.spec or draw_spec(source)
     hidden_size = _pick(source, (8, 8, 8, 16))
     slots = _pick(source, (4, 3, 2, 1))
+    most = min(_pick(source, (FEW, FEW, FEW, limits.max_requests)), limits.max_requests)
+    churn = source.integer(0, 11) == 11
+    if churn:
+        slots, most = 1, limits.max_requests
+    limits = replace(limits, max_requests=most)
     books = Books(spec, slots)
     events: list[Event] = []
     while len(events) <= limits.max_rounds and (not events or source.integer(0, 13) > 0):
-        moves = _moves(books, limits)
+        moves = _moves(books, limits, CHURN if churn else WEIGHTS)
         if not moves:
             break
         events.append(_event(source, books, limits, _pick(source, moves)))
@@ -93,7 +103,7 @@ def _group(source: Source, sizes: tuple[int, ...], k: int) -> CacheGroup:
     return CacheGroup(_pick(source, sizes), window)
 
 
-def _moves(books: Books, limits: Limits) -> list[Move]:
+def _moves(books: Books, limits: Limits, weights: tuple[tuple[Move, int], ...]) -> list[Move]:
     """The moves that are legal now, each as often as its weight."""
     states = books.requests.values()
     ready = any(request.ready for request in states)
@@ -103,7 +113,7 @@ def _moves(books: Books, limits: Limits) -> list[Move]:
         "admit": len(states) < limits.max_requests and books.live < books.slots,
         "finish": ready,
     }
-    return [move for move, weight in WEIGHTS if legal[move] for _ in range(weight)]
+    return [move for move, weight in weights if legal[move] for _ in range(weight)]
 
 
 def _event(source: Source, books: Books, limits: Limits, move: Move) -> Event:
@@ -124,8 +134,11 @@ def _admit(source: Source, books: Books, limits: Limits) -> Admit:
     like = _hit(source, books) if limits.hits and books.requests and source.integer(0, 2) > 0 else None
     base = like[1] if like else 0
     # Prompts no longer than the window matter most (frontier < k), then those over several pages.
-    prompt = base + source.integer(1, _pick(source, (k, k, 3 * k, 20)))
-    held = limits.held and source.integer(0, 2) == 2
+    pages = 2 * books.spec.groups[0].page_size
+    prompt = base + source.integer(1, _pick(source, (k, k, 3 * k, max(20, pages))))
+    # Where one waits, a second is likely to: EXTEND rounds of several requests, with unequal chunks.
+    waiting = any(request.waits for request in books.requests.values())
+    held = limits.held and source.integer(0, 2) > (0 if waiting else 1)
     # A list may cover the whole prompt or only what the hit leaves.
     listed = prompt - base if source.integer(0, 3) == 3 else prompt
     return Admit(name_of(len(books.requests)), prompt, _chunks(source, listed, k), like, held)

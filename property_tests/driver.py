@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils._python_dispatch import _disable_current_modes
 
-from frontier_oracle.oracle.contract import DraftConfig, DraftModel, ExtendBatch, ForwardInputs
-from frontier_oracle.oracle.errors import UsageError
+from frontier_oracle.oracle.contract import DraftConfig, DraftModel, ExtendBatch, ForwardInputs, StashView
 from frontier_oracle.oracle.evidence import Evidence, StashImage
 from frontier_oracle.oracle.play import Outcome, outcome
 from frontier_oracle.oracle.rules import FO302
@@ -20,12 +19,7 @@ from frontier_oracle.oracle.timeline import Adopted, Released, Round, Timeline
 from frontier_oracle.property_tests.convert import digests_of, to_torch
 from frontier_oracle.property_tests.host_guard import no_host_reads
 from frontier_oracle.property_tests.probe import DigestProbe
-
-Factory = Callable[[DraftConfig, DraftModel], Any]
-
-
-class AdapterError(UsageError):
-    """The system under test raised: its adapter is at fault, not its books."""
+from frontier_oracle.property_tests.shield import Factory, shielded
 
 
 class _Unguarded:
@@ -48,62 +42,88 @@ class TorchDrafter:
         self.config = config
         self.probe = DigestProbe(config, ring_rows=ring_rows, record=True)
         model: DraftModel = _Unguarded(self.probe) if guard else self.probe
-        self.system = _call(lambda: factory(config, model), "make(config, model)")
+        self.system = shielded(factory)(config, model)
         capabilities = self.system.capabilities
         self._stash, self._guard = "stash" in capabilities, guard and "device_only" in capabilities
 
     def adopted(self, step: Adopted) -> None:
-        slot, pages, length = step.request.slot, step.pages, step.length
-        _call(lambda: self.system.adopt(slot, pages, length), f"adopt({slot}, {list(pages)}, {length})")
+        self.system.adopt(step.request.slot, step.pages, step.length)
 
     def released(self, step: Released) -> None:
-        _call(lambda: self.system.release(step.request.slot), f"release({step.request.slot})")
+        self.system.release(step.request.slot)
 
     def round(self, step: Round) -> Evidence:
         self.probe.calls, self.probe.contract_errors = [], []
-        host_read, returned = "", None
+        host_read, drafts = "", self._nothing(step)
+        errors: list[str] = []
         try:
-            returned = self._run(step)
+            drafts = self._returned(step, self._run(step), errors)
         except FO302 as divergence:
             host_read = str(divergence.finding.detail.get("operation", divergence))
-        errors = list(self.probe.contract_errors)
-        drafts = self._returned(step, returned, errors) if returned is not None else self._nothing(step)
+        errors += self.probe.contract_errors
         return Evidence(
             calls=self.probe.calls,
             returned=drafts,
             kv=[pool.cpu().numpy().copy() for pool in self.probe.kv],
             ring=self.probe.ring.cpu().numpy().copy(),
             ckpt=self.probe.ckpt.cpu().numpy().copy(),
-            stash=self._stash_image() if self._stash else None,
+            stash=self._stash_image(errors) if self._stash else None,
             contract_errors=errors,
             host_read=host_read,
         )
 
     def _run(self, step: Round) -> Any:
         if isinstance(step.batch, ExtendBatch):
-            chunk = to_torch(step.batch, self.config)
-            return _call(lambda: self.system.extend(chunk), f"extend() in round {step.index}")
+            return self.system.extend(to_torch(step.batch, self.config))
         batch = to_torch(step.batch, self.config)
         with no_host_reads(step.index) if self._guard else nullcontext():
-            return _call(lambda: self.system.decode(batch), f"decode() in round {step.index}")
+            return self.system.decode(batch)
 
-    def _returned(self, step: Round, returned: Any, errors: list[str]) -> np.ndarray:
+    def _returned(self, step: Round, returned: Any, errors: list[str]) -> NDArray[np.int32]:
         """[live rows, steps+1] int32; what is not, is a contract error and read as zeros."""
         want = (len(step.batch.seq_lens), self.config.spec.steps + 1)
-        if not isinstance(returned, torch.Tensor) or returned.dtype != torch.int32 or returned.shape != want:
-            got = f"{returned.dtype} {list(returned.shape)}" if isinstance(returned, torch.Tensor) else repr(returned)
-            errors.append(f"{step.mode}() returned {got}, expected int32 {list(want)}")
-            if not isinstance(returned, torch.Tensor) or returned.shape != want:
-                return self._nothing(step)
-        return returned.detach().cpu().numpy().astype(np.int32)[: len(step.views)]
+        rows = _plain(returned, want, (torch.int32,), f"{step.mode}() returned", errors)
+        return self._nothing(step) if rows is None else rows[: len(step.views)].astype(np.int32)
 
-    def _nothing(self, step: Round) -> np.ndarray:
+    def _nothing(self, step: Round) -> NDArray[np.int32]:
         return np.zeros((len(step.views), self.config.spec.steps + 1), dtype=np.int32)
 
-    def _stash_image(self) -> StashImage:
-        view = self.system.stash()
-        valid = None if view.valid_lens is None else view.valid_lens.cpu().numpy().copy()
-        return StashImage(view.tokens.cpu().numpy().copy(), digests_of(view.hidden), valid)
+    def _stash_image(self, errors: list[str]) -> StashImage | None:
+        view, slots, k = self.system.stash(), self.config.num_slots, self.config.spec.k
+        if not isinstance(view, StashView):
+            errors.append(f"stash() returned {type(view).__name__}, expected contract.StashView")
+            return None
+        tokens = _plain(view.tokens, (slots, k - 1), (torch.int32,), "stash().tokens is", errors)
+        shape = (slots, k - 1, self.config.hidden_size)
+        hidden = _plain(view.hidden, shape, (getattr(torch, self.config.dtype),), "stash().hidden is", errors)
+        valid = None
+        if view.valid_lens is not None:
+            valid = _plain(view.valid_lens, (slots,), (torch.int32, torch.int64), "stash().valid_lens is", errors)
+        if tokens is None or hidden is None or (valid is None) != (view.valid_lens is None):
+            return None
+        return StashImage(tokens, digests_of(view.hidden), valid)
+
+
+def _plain(
+    value: Any, shape: tuple[int, ...], dtypes: tuple[torch.dtype, ...], what: str, errors: list[str]
+) -> NDArray[Any] | None:
+    """A system's tensor on the host, None (and a contract error) where shape, dtype or storage are not as agreed."""
+    expected = f"expected {' or '.join(str(d).removeprefix('torch.') for d in dtypes)} {list(shape)}"
+    if not isinstance(value, torch.Tensor):
+        errors.append(f"{what} {type(value).__name__}, {expected}")
+        return None
+    stored = value.layout is torch.strided and not value.is_meta
+    got = f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}{'' if stored else ' without storage'}"
+    if value.dtype not in dtypes or value.shape != shape or not stored:
+        errors.append(f"{what} {got}, {expected}")
+    if value.shape != shape or not stored:
+        return None
+    host = value.detach().cpu()
+    if host.dtype is torch.bfloat16:
+        return host.float().numpy()
+    if not host.dtype.is_floating_point:
+        return host.numpy().copy()
+    return host.nan_to_num().numpy().copy()
 
 
 def run_scenario(
@@ -118,20 +138,3 @@ def run_scenario(
     """Drive one scenario and judge every round. Raises AdapterError when the system raises."""
     timeline = Timeline(scenario, policy)
     return outcome(timeline, TorchDrafter(factory, timeline.config(device), ring_rows, guard), stop_at_first)
-
-
-def _call(action: Callable[[], Any], what: str) -> Any:
-    try:
-        return action()
-    except (UsageError, FO302):
-        raise
-    except Exception as error:  # an adapter may raise anything; the user gets one line
-        where = _last_frame(error)
-        raise AdapterError(f"the system raised in {what}: {type(error).__name__}: {error}{where}") from error
-
-
-def _last_frame(error: BaseException) -> str:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})" if trace is not None else ""

@@ -9,13 +9,12 @@ from __future__ import annotations
 import time
 
 from frontier_oracle.oracle.inductive import Domain
-from frontier_oracle.oracle.rules import RULES
-from frontier_oracle.oracle.scenario import Admit, Decode, Scenario
 from frontier_oracle.oracle.spec import CacheGroup, HiddenSemantic, Spec
 from frontier_oracle.property_tests.gate.judged import judge, report_failure
 from frontier_oracle.property_tests.gate.results import CheckResult, FindingReport
 from frontier_oracle.property_tests.gate.system import SystemUnderTest
 from frontier_oracle.property_tests.inductive_base import BaseResult, run_base
+from frontier_oracle.property_tests.inductive_reports import plain, report_cases
 from frontier_oracle.property_tests.inductive_step import InductiveResult, run_inductive
 from frontier_oracle.property_tests.oblivious import run_oblivious
 
@@ -32,17 +31,6 @@ __all__ = [
 
 MAX_REPORTS = 3
 FULL, RING = CacheGroup(4), CacheGroup(4, 4)
-# A case that no scenario leads to is named by what differs first; the last stands for sample row and extent alike.
-CODES = {
-    "column 0": "FO106",
-    "below the hit": "FO209",
-    "no one": "FO204",
-    "KV": "FO201",
-    "conv ring": "FO207",
-    "checkpoint": "FO208",
-    "stash": "FO206",
-    "draft differs": "FO105",
-}
 
 
 def inductive_specs(profile: str) -> list[Spec]:
@@ -105,57 +93,36 @@ def domain_of(system: SystemUnderTest) -> Domain:
 def inductive_check(system: SystemUnderTest, profile: str) -> tuple[CheckResult, frozenset[str]]:
     """Step every configuration of the profile, and relabel the symbols of some. Nothing declared is seen here."""
     started, domain = time.perf_counter(), domain_of(system)
-    findings: list[FindingReport] = []
+    failed: list[InductiveResult] = []
     cases, notes = 0, [InductiveResult(Spec(), domain).statement]
     for spec in inductive_specs(profile):
         result = run_inductive(system.factory, spec, domain)
         if result.skipped:
             return CheckResult("inductive", "inductive", 0, 0, skipped=result.skipped), frozenset()
         cases += result.cases
-        if len(findings) < MAX_REPORTS:
-            findings += _reports(system, result)
+        failed += [result] if result.failures else []
+    findings = report_cases(system, failed)
     relabelled = run_oblivious(system.factory, domain)
-    findings += [_plain(code, f"not oblivious: {what}") for code, what in relabelled.failures[:MAX_REPORTS]]
+    if not any(finding.scenario for finding in findings):
+        differing = list(dict.fromkeys(relabelled.failures))[:MAX_REPORTS]
+        findings += [plain(code, {"because": f"not oblivious: {what}"}) for code, what in differing]
     notes.append(f"{relabelled.cases} cases under {relabelled.relabellings} relabellings of their symbols")
     seconds = time.perf_counter() - started
     check = CheckResult("inductive", "inductive", cases, cases, tuple(findings), seconds, notes=tuple(notes))
     return check, frozenset()
 
 
-def _reports(system: SystemUnderTest, result: InductiveResult) -> list[FindingReport]:
-    """Failing cases as findings: by the scenario that leads into the state, shrunk and told; as they stand where no
-    scenario does (a hit's boundary), or where the scenario passes."""
-    k = result.spec.k
-    driven = [(a, f) for a, v, f, _ in result.failures if f and v == min(k - 1, f)]
-    for a, frontier in sorted(driven)[:MAX_REPORTS]:
-        scenario = Scenario(result.spec, events=(Admit("a", frontier), Decode((("a", a),))))
-        judged = judge(system, scenario)
-        if judged.undeclared:
-            return [report_failure(system, scenario, judged)]
-    return [
-        _plain(
-            next((code for part, code in CODES.items() if part in what), "FO401"),
-            f"accept {a}, {v} stash entries valid, F {frontier}, {result.spec}: {what}" if frontier else what,
-        )
-        for a, v, frontier, what in result.failures[:1]
-    ]
-
-
 def base_check(system: SystemUnderTest, profile: str) -> tuple[CheckResult, frozenset[str]]:
     """Drive every way into the invariant: chunks, hits, resumes. What it covers shrinks with the domain."""
     domain = domain_of(system)
     result = run_base(system.factory, system.policy, domain, hits="adopt" in system.capabilities, profile=profile)
-    findings: list[FindingReport] = []
-    for text, _ in result.failures[:MAX_REPORTS]:
+    findings: dict[str, FindingReport] = {}
+    for text, _ in result.failures:
         scenario = result.scenarios[text]
         judged = judge(system, scenario)
-        findings += [report_failure(system, scenario, judged)] if judged.undeclared else []
+        if judged.undeclared and judged.undeclared[0].code not in findings and len(findings) < MAX_REPORTS:
+            findings[judged.undeclared[0].code] = report_failure(system, scenario, judged)
     check = CheckResult(
-        "base", "base", result.cases, result.request_rounds, tuple(findings), result.seconds, notes=(result.statement,)
+        "base", "base", result.cases, result.request_rounds, tuple(findings.values()), result.seconds, notes=(result.statement,)
     )
     return check, frozenset()
-
-
-def _plain(code: str, because: str) -> FindingReport:
-    rule = RULES[code]
-    return FindingReport(code, rule.title, rule.rule, False, -1, "", -1, -1, {"because": because})

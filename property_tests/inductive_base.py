@@ -17,7 +17,8 @@ from frontier_oracle.oracle.rules import Finding
 from frontier_oracle.oracle.scenario import Admit, Decode, Event, Extend, Finish, Scenario
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 from frontier_oracle.property_tests.drawing import name_of
-from frontier_oracle.property_tests.driver import Factory, run_scenario
+from frontier_oracle.property_tests.driver import run_scenario
+from frontier_oracle.property_tests.shield import Factory
 
 PAGE = 2
 GROUPS = (CacheGroup(PAGE), CacheGroup(PAGE, 3))

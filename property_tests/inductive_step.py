@@ -21,8 +21,8 @@ from frontier_oracle.oracle.inductive_state import InductiveStep
 from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.property_tests.bulk import BrokenContract, torch_threads
 from frontier_oracle.property_tests.convert import channels_of, to_tensor, to_torch
-from frontier_oracle.property_tests.driver import AdapterError, Factory
 from frontier_oracle.property_tests.probe import DigestProbe
+from frontier_oracle.property_tests.shield import AdapterError, Factory
 
 NEEDS = frozenset({"stash", "load_stash"})
 STOP_AT = 20

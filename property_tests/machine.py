@@ -21,7 +21,8 @@ from frontier_oracle.oracle.scenario import Admit, Books, Decode, Event, Extend,
 from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.oracle.timeline import Adopted, Released, Room, Timeline
 from frontier_oracle.property_tests.drawing import name_of
-from frontier_oracle.property_tests.driver import Factory, TorchDrafter
+from frontier_oracle.property_tests.driver import TorchDrafter
+from frontier_oracle.property_tests.shield import Factory
 from frontier_oracle.property_tests.strategies import specs
 
 # Small enough that rings of pages wrap and slots run out.

@@ -19,8 +19,8 @@ from frontier_oracle.oracle.inductive import Domain, cases_of
 from frontier_oracle.oracle.inductive_state import InductiveStep
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 from frontier_oracle.property_tests.bulk import BrokenContract
-from frontier_oracle.property_tests.driver import Factory
 from frontier_oracle.property_tests.inductive_step import NEEDS, SteppedSystem
+from frontier_oracle.property_tests.shield import Factory
 
 I64 = NDArray[np.int64]
 # An index that follows the tokens is the wrong index for some tokens: the rule of that index names it.

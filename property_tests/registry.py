@@ -12,21 +12,36 @@ from typing import Any
 
 from frontier_oracle.oracle.contract import DraftConfig, DraftModel
 from frontier_oracle.oracle.errors import UsageError
-
-Factory = Callable[[DraftConfig, DraftModel], Any]
+from frontier_oracle.property_tests.shield import Factory, in_words
 
 BUILT_IN = {
     "frontier": "frontier_oracle.reference_impl.frontier:make",
     "tokenspeed_frontier": "frontier_oracle.reference_impl.tokenspeed:make",
+    "cuda_eager": "frontier_oracle.cuda_impl.system:cuda_eager",
+    "cuda_tape": "frontier_oracle.cuda_impl.system:cuda_tape",
+    "minimal": "frontier_oracle.reference_impl.generic:minimal",
+    "cuda_graph": "frontier_oracle.cuda_impl.system:cuda_graph",
 }
+NEED_CUDA = ("cuda_graph",)
+# What a verb takes where no system is named, and what of that the gate then gives the light form of its profile.
+DEFAULT = tuple(name for name in BUILT_IN if name not in NEED_CUDA)
+LIGHT = ("cuda_eager", "cuda_tape", "minimal")
+
+
+class HardwareMissing(Exception):
+    """What was asked for needs hardware that is not there (exit 3)."""
+
 
 
 def load_system(name: str) -> Factory:
     """The factory ``make(config, model)`` behind a built-in name or ``pkg.mod:make``.
 
     Modules are found as Python finds them, and in the current directory. Raises UsageError with one line that says what
-    is not there: the name, the module, something the module imports, or the attribute.
+    is not there: the name, the module, something the module imports, or the attribute; HardwareMissing for a built-in
+    system that needs a CUDA device where there is none.
     """
+    if name in NEED_CUDA:
+        _need_cuda(name)
     target = BUILT_IN.get(name, name)
     module_name, colon, attribute = target.partition(":")
     if not colon:
@@ -45,6 +60,13 @@ def load_system(name: str) -> Factory:
         )
     factory: Factory = found
     return factory
+
+
+def _need_cuda(name: str) -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise HardwareMissing(f"{name} needs a CUDA device, and torch sees none; cuda_tape is its twin on a CPU")
 
 
 def _unknown(name: str) -> str:
@@ -69,14 +91,10 @@ def _module(name: str) -> ModuleType:
             ) from error
         raise UsageError(f"importing {name} failed: it needs the module {missing!r}, which is not installed") from error
     except (Exception, SystemExit) as error:  # a user's module may do anything on import
-        raise UsageError(f"importing {name} failed: {type(error).__name__}: {_one_line(error)}") from error
+        raise UsageError(f"importing {name} failed: {in_words(error)}") from error
 
 
 def _offers(found: Any, wanted: str) -> str:
     names = [n for n in vars(found) if not n.startswith("_") and callable(getattr(found, n))] if found else []
     near = difflib.get_close_matches(wanted, names, n=3) or names[:5]
     return f"; it has {', '.join(near)}" if near else ""
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())

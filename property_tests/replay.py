@@ -13,6 +13,7 @@ from frontier_oracle.oracle.played import Played
 from frontier_oracle.oracle.rules import Finding
 from frontier_oracle.oracle.scenario import Scenario
 from frontier_oracle.property_tests.gate.judged import weigh
+from frontier_oracle.property_tests.gate.results import DIVERGENCE, EQUAL, NOTHING_RAN
 from frontier_oracle.property_tests.gate.system import SystemUnderTest, resolve
 from frontier_oracle.property_tests.watching import tell, watch_system
 
@@ -44,6 +45,13 @@ class Replay:
         return not self.undeclared
 
     @property
+    def verdict(self) -> str:
+        """EQUAL, DIVERGENCE or NOTHING_RAN."""
+        if self.undeclared:
+            return DIVERGENCE
+        return EQUAL if self.played.outcome.request_rounds else NOTHING_RAN
+
+    @property
     def findings(self) -> tuple[tuple[Finding, str], ...]:
         """(finding, deviation id or ""), the undeclared ones first."""
         return tuple((f, "") for f in self.undeclared) + self.declared
@@ -55,6 +63,14 @@ class Replay:
         if recorded is None or recorded.finding is None:
             return None
         return recorded.finding.key in {f.key for f, _ in self.findings}
+
+    @property
+    def note(self) -> str:
+        """That the repro file was recorded under another prefix policy than the system's, "" if it was not."""
+        recorded = self.source.recorded
+        if recorded is None or recorded.policy in (None, self.system.policy):
+            return ""
+        return f"recorded under prefix policy {recorded.policy}, {self.system.name} is {self.system.policy} now"
 
     def story(self, finding: Finding, deviation: str = "") -> str:
         """The explanation on one screen."""
@@ -86,9 +102,10 @@ def as_data(run: Replay, every: bool = False) -> dict[str, Any]:
     return {
         "scenario": render(run.source.scenario),
         "system": run.system.name,
-        "verdict": "equal" if run.equal else "divergence",
+        "verdict": run.verdict,
         "request_rounds": run.played.outcome.request_rounds,
         "recurs": run.recurs,
+        "note": run.note,
         "findings": [
             {
                 "code": f.code,

@@ -37,7 +37,7 @@ def specs(draw: st.DrawFn) -> Spec:
 def scenarios(
     draw: st.DrawFn,
     spec: Spec | None = None,
-    max_requests: int = 3,
+    max_requests: int = 6,
     max_rounds: int = 16,
     hits: bool = True,
     held: bool = True,

@@ -46,10 +46,9 @@ class Frontier:
 
     def __init__(self, config: DraftConfig, model: DraftModel) -> None:
         spec = config.spec
-        if spec.hidden == "shifted":
-            raise HiddenSemanticUnsupported(
-                "hidden=shifted: a k-row window leaves provisional hiddens behind (S1); use chain or target"
-            )
+        if spec.hidden not in ("chain", "target"):
+            raise HiddenSemanticUnsupported(f"hidden={spec.hidden}: k rows are exact for chain and target (S1, S4)")
+
         self.config, self.model, self.spec = config, model, spec
         self.k, self.steps = spec.k, spec.steps
         dtype = getattr(torch, config.dtype)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from frontier_oracle.oracle.errors import UsageError
-from frontier_oracle.property_tests.cli import atlas, bench, doctor, exits, explain, gate, replay
+from frontier_oracle.property_tests.cli import atlas, bench, doctor, exits, explain, gate, replay, traces
 
 PROGRAM = "frontier-oracle"
 
@@ -22,15 +22,17 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 equal, 1 divergence, 2 usage, adapter or corrupt file, 3 required hardware missing, "
+    epilog="Exit codes: 0 equal, 1 divergence or a drop, 2 usage, adapter or corrupt file, 3 required hardware missing, "
     "5 nothing ran, 130 interrupted.",
 )
-app.command("gate")(gate.gate)
-app.command("replay")(replay.replay)
-app.command("explain")(explain.explain)
-app.command("doctor")(doctor.doctor)
-app.command("atlas")(atlas.atlas)
-app.add_typer(bench.app, name="bench")
+app.command("gate", short_help="Hold drafters to the oracle; a table, one verdict.")(gate.gate)
+app.command("replay", short_help="Run one scenario, or a repro file, again.")(replay.replay)
+app.command("explain", short_help="Tell why a scenario fails.")(explain.explain)
+app.command("doctor", short_help="Find the usual mistakes of an adapter.")(doctor.doctor)
+app.command("atlas", short_help="Compare every drafter design on the same accepts.")(atlas.atlas)
+app.command("report", short_help="Report on accept lengths in any engine's shape.")(traces.report)
+app.command("compare", short_help="Compare two runs' accept lengths.")(traces.compare)
+app.add_typer(bench.app, name="bench", short_help="Measure the checking, or a drafter's round on a GPU.")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,9 +1,10 @@
-"""``bench``: how fast the checking is."""
+"""``bench``: how fast the checking is, and how fast a drafter's round is on a GPU."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,14 +12,14 @@ import typer
 
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.property_tests.cli import exits
-from frontier_oracle.property_tests.cli.options import Format, FormatOption, SystemOption
+from frontier_oracle.property_tests.cli.options import Format, FormatOption, SystemOption, own_stdout
 
-app = typer.Typer(help="How fast the checking is.", no_args_is_help=True)
+app = typer.Typer(help="How fast the checking is, and a drafter's round on a GPU.", no_args_is_help=True)
 
 
 @app.callback()
 def group() -> None:
-    """How fast the checking is."""
+    """How fast the checking is, and a drafter's round on a GPU."""
 
 
 @app.command("oracle")
@@ -42,7 +43,8 @@ def oracle(
     if plot is not None and importlib.util.find_spec("matplotlib") is None:
         raise UsageError("--plot needs matplotlib: pip install 'frontier-oracle[reports]'")
     try:
-        rows = bench_oracle.bench(load_system(system), repeats=repeats, threads=threads)
+        with own_stdout():
+            rows = bench_oracle.bench(load_system(system), repeats=repeats, threads=threads)
     except AssertionError as error:
         raise UsageError(f"system {system!r} is {error}; run the gate on it first") from error
     if plot is not None:
@@ -50,6 +52,47 @@ def oracle(
     where = environment()
     typer.echo(jsonout.dumps({"environment": where, "rows": rows}) if format is Format.JSON else measured.render(rows))
     return exits.EQUAL
+
+
+class Part(StrEnum):
+    """What ``bench round`` measures."""
+
+    BOOKS = "books"
+    HEAD = "head"
+    ALL = "all"
+
+
+@app.command("round")
+def round_(
+    part: Annotated[
+        Part, typer.Option(help="The bookkeeping alone, the round with a real MTP head, or both.", show_default=True)
+    ] = Part.ALL,
+    format: FormatOption = Format.TABLE,
+) -> int:
+    """A drafter's round on a GPU: our bookkeeping, the same as tensor operations, and a copy of the same bytes, side by
+    side; then its share of a round with a real MTP head. Exit 3 without a CUDA device."""
+    exits.need_torch()
+    exits.need_cuda("bench round")
+    exits.need_modules("bench round", "cuda", "triton")
+    from frontier_oracle.cuda_impl import bench_head, bench_window
+    from frontier_oracle.property_tests.render import jsonout, round_bench
+
+    found: dict[str, Any] = {"environment": _gpu()}
+    if part in (Part.BOOKS, Part.ALL):
+        found |= {"bench": bench_window.bench_window(), "bench_method": bench_window.METHOD}
+    if part in (Part.HEAD, Part.ALL):
+        found |= {"round": bench_head.bench_head(), "round_method": bench_head.METHOD}
+    typer.echo(jsonout.dumps(found) if format is Format.JSON else round_bench.render(found))
+    return exits.EQUAL
+
+
+def _gpu() -> dict[str, str]:
+    """Where it was measured."""
+    import torch
+
+    from frontier_oracle.property_tests.gate.environment import environment
+
+    return environment() | {"gpu": torch.cuda.get_device_name(), "cuda": str(torch.version.cuda or "")}
 
 
 def _plot(rows: Sequence[dict[str, Any]], path: Path) -> None:

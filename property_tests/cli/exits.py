@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 from frontier_oracle.oracle.errors import UsageError
+from frontier_oracle.property_tests.registry import HardwareMissing
+
+__all__ = ["HardwareMissing"]
 
 EQUAL = 0
 DIVERGENCE = 1
@@ -12,9 +17,7 @@ NOTHING_RAN = 5
 CRASH = 70
 INTERRUPTED = 130
 
-
-class HardwareMissing(Exception):
-    """The run was told to need hardware that is not there (exit 3)."""
+REPORT_MODULES = ("jinja2", "matplotlib", "pyarrow")
 
 
 def need_torch() -> None:
@@ -27,9 +30,23 @@ def need_torch() -> None:
         ) from None
 
 
-def need_cuda() -> None:
-    """Raises HardwareMissing where torch sees no CUDA device."""
+def need_cuda(what: str = "--require-cuda") -> None:
+    """Raises HardwareMissing where torch sees no CUDA device; ``what`` is what asked for one."""
     import torch
 
     if not torch.cuda.is_available():
-        raise HardwareMissing("--require-cuda: torch sees no CUDA device on this machine")
+        raise HardwareMissing(f"{what}: torch sees no CUDA device on this machine")
+
+
+def need_modules(what: str, extra: str, *names: str) -> None:
+    """Raises UsageError that names the extra where one of ``names`` is not installed."""
+    missing = [name for name in names if not _installed(name)]
+    if missing:
+        raise UsageError(f"{what} needs {', '.join(missing)}: pip install 'frontier-oracle[{extra}]'")
+
+
+def _installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ValueError:  # what sys.modules holds under that name is no module
+        return False

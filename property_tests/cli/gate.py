@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from frontier_oracle.oracle import repro as repro_files
 from frontier_oracle.oracle.errors import UsageError
+from frontier_oracle.oracle.repro import Repro
 from frontier_oracle.property_tests.cli import exits, reports
-from frontier_oracle.property_tests.cli.options import Format, FormatOption, SystemsOption
+from frontier_oracle.property_tests.cli.options import Format, FormatOption, SystemsOption, own_stdout
 from frontier_oracle.property_tests.gate.results import DIVERGENCE, EQUAL, NOTHING_RAN, GateReport
 from frontier_oracle.property_tests.render import annotations as github
 from frontier_oracle.property_tests.render import jsonout, table
+
+MOST_QUIET = 3
 
 
 def gate(
@@ -45,7 +50,9 @@ def gate(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print failures and the verdict only.")] = False,
 ) -> int:
     """Hold drafters to the oracle: inductive step, exhaustive small scope, random scenarios, real traces, planted
-    faults, determinism. Exit 0 if all are equal."""
+    faults, determinism. Exit 0 if all are equal.
+
+    Without --system the built-in systems are checked, those beside the reference in a light form."""
     files = reports.parse(report or [])
     _check_folders(traces, save)
     exits.need_torch()
@@ -55,16 +62,18 @@ def gate(
     from frontier_oracle.property_tests.gate.run import GateOptions, run_gate
 
     options = GateOptions(tuple(system or ()), profile, seed, traces, jobs, mutants)
-    with showing(quiet) as progress:
+    with own_stdout(), showing(quiet) as progress:
         result = run_gate(options, progress)
+    pending: dict[Path, Repro] = {}
     if save is not None:
-        from frontier_oracle.property_tests.cli.save import save_repros
+        from frontier_oracle.property_tests.cli.save import name_repros
 
-        result = save_repros(result, save)
-    reports.write(files, result)
-    typer.echo(_text(result, format, quiet))
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        _annotate(result, format)
+        with own_stdout():
+            result, pending = name_repros(result, save)
+    try:  # the result is shown first: a full disk does not take it away, nor a reader that leaves the files
+        _show(result, format, quiet)
+    finally:
+        _write(pending, files, result)
     return {EQUAL: exits.EQUAL, DIVERGENCE: exits.DIVERGENCE, NOTHING_RAN: exits.NOTHING_RAN}[result.verdict]
 
 
@@ -77,11 +86,24 @@ def _check_folders(traces: Path | None, save: Path | None) -> None:
         raise UsageError(f"--save {save}: is a file, expected a directory")
 
 
+def _show(result: GateReport, format: Format, quiet: bool) -> None:
+    typer.echo(_text(result, format, quiet))
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        _annotate(result, format)
+    sys.stdout.flush()
+
+
+def _write(repros: Mapping[Path, Repro], files: Mapping[str, Path], result: GateReport) -> None:
+    for path, repro in repros.items():
+        repro_files.write(path, repro)
+    reports.write(files, result)
+
+
 def _text(result: GateReport, format: Format, quiet: bool) -> str:
     if format is Format.JSON:
         return jsonout.render(result)
     if quiet:
-        return "\n\n".join([*table.stories(result), result.sentence])
+        return "\n\n".join([*table.stories(result, MOST_QUIET, each=True), result.sentence])
     return table.render(result, color=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
 
 

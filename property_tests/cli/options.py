@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import AbstractContextManager, redirect_stdout
 from enum import StrEnum
 from typing import Annotated
 
 import typer
+
+
+def own_stdout() -> AbstractContextManager[object]:
+    """What an adapter prints goes to stderr while the block runs: stdout is the verb's own, and may be JSON."""
+    return redirect_stdout(sys.stderr)
 
 
 class Format(StrEnum):
@@ -21,7 +28,7 @@ SystemsOption = Annotated[
     typer.Option(
         "--system",
         metavar="NAME|pkg.mod:make",
-        help="A built-in system, or the factory of your adapter. Repeatable; default: every built-in system.",
+        help="A built-in system, or the factory of your adapter. Repeatable; default: every built-in one that needs no GPU.",
         show_default=False,
     ),
 ]

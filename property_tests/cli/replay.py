@@ -5,12 +5,19 @@ from __future__ import annotations
 import typer
 
 from frontier_oracle.property_tests.cli import exits
-from frontier_oracle.property_tests.cli.options import Format, FormatOption, SourceArgument, SystemOption
+from frontier_oracle.property_tests.cli.options import (
+    Format,
+    FormatOption,
+    SourceArgument,
+    SystemOption,
+    own_stdout,
+)
+from frontier_oracle.property_tests.gate.results import DIVERGENCE, EQUAL, NOTHING_RAN
 
 
 def replay(source: SourceArgument, system: SystemOption = "", format: FormatOption = Format.TABLE) -> int:
     """Run a scenario (its text, or a repro file) and say what it finds. Exit 1 if it diverges from what the system
-    declares."""
+    declares, 5 if the scenario has no round."""
     return run(source, system, format, every=False)
 
 
@@ -20,7 +27,8 @@ def run(source: str, system: str, format: Format, every: bool) -> int:
     from frontier_oracle.property_tests import replay as replaying
     from frontier_oracle.property_tests.render import jsonout, replayed
 
-    done = replaying.replay(source, system)
+    with own_stdout():
+        done = replaying.replay(source, system)
     data = format is Format.JSON
     typer.echo(jsonout.dumps(replaying.as_data(done, every)) if data else replayed.render(done, every))
-    return exits.EQUAL if done.equal else exits.DIVERGENCE
+    return {EQUAL: exits.EQUAL, DIVERGENCE: exits.DIVERGENCE, NOTHING_RAN: exits.NOTHING_RAN}[done.verdict]

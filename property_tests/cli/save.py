@@ -13,27 +13,29 @@ from frontier_oracle.property_tests.gate.results import CheckResult, FindingRepo
 from frontier_oracle.property_tests.gate.system import resolve
 
 
-def save_repros(report: GateReport, folder: Path) -> GateReport:
-    """Write the files; returns the report with their paths in it. Raises RecordError where one cannot be written."""
+def name_repros(report: GateReport, folder: Path) -> tuple[GateReport, dict[Path, repro.Repro]]:
+    """The report with the paths of its repro files in it, and the files, which are still to be written."""
+    files: dict[Path, repro.Repro] = {}
     systems = []
     for system in report.systems:
-        checks = tuple(_saved(check, system.name, report.seed, folder) for check in system.checks)
+        checks = tuple(_named(check, system.name, report.seed, folder, files) for check in system.checks)
         systems.append(replace(system, checks=checks))
-    return replace(report, systems=tuple(systems))
+    return replace(report, systems=tuple(systems)), files
 
 
-def _saved(check: CheckResult, system: str, seed: int, folder: Path) -> CheckResult:
-    findings = tuple(
-        finding if finding.declared or not finding.scenario else _write(finding, system, seed, folder)
-        for finding in check.findings
-    )
-    return replace(check, findings=findings)
+def _named(check: CheckResult, system: str, seed: int, folder: Path, files: dict[Path, repro.Repro]) -> CheckResult:
+    findings = []
+    for finding in check.findings:
+        if not finding.declared and finding.scenario:
+            path, file = _repro(finding, system, seed, folder)
+            files[path] = file
+            finding = replace(finding, repro=str(path))
+        findings.append(finding)
+    return replace(check, findings=tuple(findings))
 
 
-def _write(finding: FindingReport, system: str, seed: int, folder: Path) -> FindingReport:
+def _repro(finding: FindingReport, system: str, seed: int, folder: Path) -> tuple[Path, repro.Repro]:
     scenario = parse(finding.scenario)
     plain = Finding(finding.code, finding.round, finding.request, finding.depth, finding.position, dict(finding.detail))
     name = f"{finding.code}-{re.sub('[^A-Za-z0-9_.]+', '-', system)}-{repro.fingerprint(scenario)}.json"
-    path = folder / name
-    repro.write(path, repro.Repro(scenario, system, seed, plain, resolve(system).policy))
-    return replace(finding, repro=str(path))
+    return folder / name, repro.Repro(scenario, system, seed, plain, resolve(system).policy)

@@ -10,9 +10,11 @@ from frontier_oracle.oracle.language import render
 from frontier_oracle.oracle.play import Outcome
 from frontier_oracle.oracle.rules import RULES, Finding
 from frontier_oracle.oracle.scenario import Scenario
-from frontier_oracle.property_tests.driver import AdapterError, run_scenario
+from frontier_oracle.property_tests.driver import run_scenario
 from frontier_oracle.property_tests.gate.results import FindingReport
+from frontier_oracle.property_tests.gate.shrink_budget import allowance
 from frontier_oracle.property_tests.gate.system import SystemUnderTest
+from frontier_oracle.property_tests.shield import AdapterError
 from frontier_oracle.property_tests.shrinking import shrink
 from frontier_oracle.property_tests.watching import replay_command, tell, watch_system
 
@@ -72,7 +74,8 @@ def report_failure(
             return False
         return bool(again.undeclared) and again.undeclared[0].code == code
 
-    small = shrink(scenario, still_fails, SHRINK_SECONDS)
+    with allowance(system.name, max_seconds) as seconds:
+        small = shrink(scenario, still_fails, seconds)
     again = judge(system, small, guard)
     finding = again.undeclared[0]
     story = tell(watch_system(system, small, guard), system.name, finding).splitlines()

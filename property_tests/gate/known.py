@@ -30,4 +30,25 @@ KNOWN: dict[str, str] = {
     "steps = k": "k3 steps3 page4 | a: p5 chunks 4,1 | a3, a1, a2, a1",
     "target heads": "k4 target page4 | a: p9 chunks 4,4,1 | a1, a4, a2",
     "no short conv, wide activations": "k4 W1 H16 page4 | a: p7 | a1, a3, a4",
+    "page of 32, offsets above 16": "k4 page32 | a: p15 | a4, a4",
+    "page of 64 beside a window of 40 on pages of 32": "k4 page64,32w40 | a: p62 chunks 60,2 | a3, a4, a1",
+    "positions past 255": "k4 | a: p255 | a4, a4",
+    "a long prompt in chunks": "k4 page16,4w8 | a: p301 chunks 256,43,2 | a4, a1, a2",
+    "fourth owner of a slot": (
+        "k4 page4 slots1 | a: p8 | end a | b: p8 | end b | c: p8 | end c | d: p1 | d1 | end d | e: p1 | e1, e4"
+    ),
+    "several hits in one slot": (
+        "k4 steps1 page4 slots2 | z: p8 | a: p7 hit z 5 | a2 | end a | b: p6 hit z 5 | b1 | end b | c: p7 hit z 5 | c2"
+        " | end c | d: p6 hit z 5 | d1, d1 | end d | e: p6 hit z 5 | e2"
+    ),
+    "EXTEND rounds of unequal chunks": (
+        "k5 page4 | a: p12 chunks 7,1,4 held | b: p9 chunks 2,6,1 held | c: p3 held | +a b c | +b a | +a b | c2 a1 b5, b1 c4"
+    ),
+    "valid length grows after a short hit": "k6 steps1 page4 | a: p9 | b: p6 hit a 5 | b1, b1, b1, b2, b1",
+    "short prompts, accepts of 1": "k5 page4 | a: p1 | b: p2 | c: p3 | b1 a1 c1, a1 c1 b1, c1 b1 a1, a1 b5 c1",
+    "ten requests in changing order, padded to 16": (
+        "k4 page4 slots10 | a: p1 | b: p2 | c: p3 | d: p4 | e: p5 | f: p6 | g: p7 | h: p8 | i: p9 | j: p10"
+        " | a1 b2 c3 d4 e1 f2 g3 h4 i1 j2 /16, j1 i4 h3 g2 f1 e4 d3 c2 b1 a4 /16, f3 a1 j4 c1 h2 d1 b3 i2 /16"
+        ", g4 e1 j1 a2 c3 b1 h1 /16"
+    ),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,19 @@ class Profile:
     traces: tuple[tuple[int, int], ...]
     trace_block: int
     shards: int
+
+    def light(self) -> Profile:
+        """For systems that stand beside the ones that a run is about: the same checks on a part of the work, the
+        inductive step over the configurations of "dev", real traces at k = 4 only."""
+        return replace(
+            self,
+            name="dev",
+            scenarios=self.scenarios // 8,
+            bulk_rounds=self.bulk_rounds // 5,
+            exhaustive=tuple(sorted(self.exhaustive, key=lambda point: point[0] ** point[1])[:2]),
+            traces=((4, 20_000),),
+            shards=1,
+        )
 
 
 PROFILES = {

@@ -55,10 +55,11 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class SystemResult:
-    """All checks of one system."""
+    """All checks of one system. light: the light form of the profile."""
 
     name: str
     checks: tuple[CheckResult, ...]
+    light: bool = False
 
     @property
     def failed(self) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from frontier_oracle.oracle.errors import UsageError
-from frontier_oracle.property_tests.gate import checks
+from frontier_oracle.property_tests.gate import checks, shrink_budget
 from frontier_oracle.property_tests.gate.environment import environment
 from frontier_oracle.property_tests.gate.profiles import PROFILES, Profile
 from frontier_oracle.property_tests.gate.results import (
@@ -29,10 +29,11 @@ from frontier_oracle.property_tests.gate.results import (
     MutantResult,
     SystemResult,
 )
+from frontier_oracle.property_tests.gate.shrink_budget import Budgets
 from frontier_oracle.property_tests.gate.system import SystemUnderTest, resolve
 from frontier_oracle.property_tests.inductive import base_check, inductive_check
 from frontier_oracle.property_tests.mutants.survey import cases, survey
-from frontier_oracle.property_tests.registry import BUILT_IN
+from frontier_oracle.property_tests.registry import DEFAULT, LIGHT
 from frontier_oracle.reports.traces import bundled_path, read_accept_lengths, read_directory
 
 NOT_PROVEN = "Not proven: attention and rotary numerics, samplers, quantised KV, and the model's own quality."
@@ -40,7 +41,8 @@ NOT_PROVEN = "Not proven: attention and rotary numerics, samplers, quantised KV,
 
 @dataclass(frozen=True)
 class GateOptions:
-    """What to run. systems: names, () for all built-in ones; traces: a directory of accept sequences beside the
+    """What to run. systems: names, each with the whole profile, () for the built-in ones, some of them with its light
+    form; traces: a directory of accept sequences beside the
     bundled ones; jobs: worker processes, 0 for one a core."""
 
     systems: tuple[str, ...] = ()
@@ -77,14 +79,18 @@ def run_gate(options: GateOptions, progress: Progress | None = None) -> GateRepo
     profile = PROFILES.get(options.profile)
     if profile is None:
         raise UsageError(f"unknown profile {options.profile!r}: known are {', '.join(PROFILES)}")
-    systems = [resolve(name) for name in options.systems or tuple(BUILT_IN)]
+    systems = [resolve(name) for name in dict.fromkeys(options.systems or DEFAULT)]
+    light = frozenset(() if options.systems else LIGHT)
     sequences = _sequences(options.traces)
-    work = [task for system in systems for task in _system_tasks(system, profile, options.seed, sequences)]
+    work = []
+    for system in systems:
+        amount = profile.light() if system.name in light else profile
+        work += list(_system_tasks(system, amount, options.seed, sequences))
     if options.mutants:
         work += [Task("mutants", None, survey, (options.seed, part)) for part in _parts(len(cases()), profile.shards)]
     progress.total = len(work)
-    outcomes = _run_all(work, options.jobs or os.cpu_count() or 1, progress)
-    return _report(options, systems, work, outcomes, time.perf_counter() - started)
+    outcomes = _run_all(work, options.jobs or os.cpu_count() or 1, progress, [system.name for system in systems])
+    return _report(options, systems, light, work, outcomes, time.perf_counter() - started)
 
 
 def _system_tasks(
@@ -117,13 +123,21 @@ def _parts(total: int, parts: int) -> list[range]:
     return [range(first, first + count) for first, count in checks.shards(total, parts) if count]
 
 
-def _run_all(work: list[Task], jobs: int, progress: Progress) -> list[Any]:
+def _run_all(work: list[Task], jobs: int, progress: Progress, systems: list[str]) -> list[Any]:
     """Results in the order of ``work``, whichever worker was first."""
-    if jobs == 1 or len(work) == 1:
-        return [_tell(progress, task, _run_task(task)) for task in work]
     context = multiprocessing.get_context("spawn")
+    budgets = Budgets(systems, context)
+    if jobs == 1 or len(work) == 1:
+        shrink_budget.use(budgets)
+        try:
+            return [_tell(progress, task, _run_task(task)) for task in work]
+        finally:
+            shrink_budget.use(None)
     others = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(min(jobs, len(work)), mp_context=context, initializer=_start_worker) as pool:
+    pool = ProcessPoolExecutor(
+        min(jobs, len(work)), mp_context=context, initializer=_start_worker, initargs=(budgets,)
+    )
+    with pool:
         futures: list[Future[Any]] = []
         with _no_interrupts():
             for task in work:
@@ -165,10 +179,12 @@ def _no_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _start_worker() -> None:
+def _start_worker(budgets: Budgets) -> None:
     import torch
 
     torch.set_num_threads(1)
+    shrink_budget.use(budgets)
+    os.dup2(2, 1)  # what an adapter prints, from C too: stdout is the verb's own, and may be JSON
 
 
 def _run_task(task: Task) -> Any:
@@ -178,12 +194,17 @@ def _run_task(task: Task) -> Any:
 
 
 def _report(
-    options: GateOptions, systems: list[SystemUnderTest], work: list[Task], outcomes: list[Any], seconds: float
+    options: GateOptions,
+    systems: list[SystemUnderTest],
+    light: frozenset[str],
+    work: list[Task],
+    outcomes: list[Any],
+    seconds: float,
 ) -> GateReport:
     results, deviations = [], []
     for system in systems:
         mine = [out for task, out in zip(work, outcomes, strict=True) if task.system == system.name]
-        results.append(SystemResult(system.name, _merged([check for check, _ in mine])))
+        results.append(SystemResult(system.name, _merged([check for check, _ in mine]), system.name in light))
         seen = frozenset[str]().union(*(ids for _, ids in mine))
         for deviation in system.design.deviations if system.design else ():
             deviations.append(DeviationSeen(deviation.id, system.name, deviation.text, deviation.id in seen))
@@ -239,10 +260,13 @@ def _verdict(
         faults.append(f"{len(survivors)} of {len(mutants)} planted faults were not killed by their own code")
     if faults:
         return DIVERGENCE, f"Divergence: {'; '.join(faults)}."
-    parts = [f"{' and '.join(s.name for s in results)} kept their books over {rounds:,} checked request-rounds"]
+    full, light = ([s.name for s in results if s.light is wanted] for wanted in (False, True))
+    parts = [f"{_listed(full or light)} kept {_its(full or light)} books over {rounds:,} checked request-rounds"]
+    if full and light:
+        parts[0] += f", {_listed(light)} in a light run too"
     if any(c.kind == "inductive" and not c.skipped for s in results for c in s.checks):
         restricted = sorted({d.system for d in deviations})
-        domain = f" ({', '.join(restricted)} inside its declared domain)" if restricted else ""
+        domain = f" ({_listed(restricted)} inside {_its(restricted)} declared domain)" if restricted else ""
         parts.append(f"inductive under declared obliviousness and periodicity{domain}")
     if deviations:
         seen = sum(d.seen for d in deviations)
@@ -250,3 +274,11 @@ def _verdict(
     if with_mutants:
         parts.append(f"all {len(mutants)} planted faults killed by their own code")
     return EQUAL, f"Equal: {'; '.join(parts)}. {NOT_PROVEN}"
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1])] * (len(names) > 1) + names[-1:])
+
+
+def _its(names: list[str]) -> str:
+    return "its" if len(names) == 1 else "their"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from frontier_oracle.oracle.designs import DESIGNS, Design
-from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.oracle.language import parse
 from frontier_oracle.oracle.timeline import POLICIES, Timeline
-from frontier_oracle.property_tests.driver import AdapterError, Factory
 from frontier_oracle.property_tests.probe import DigestProbe
 from frontier_oracle.property_tests.registry import load_system
+from frontier_oracle.property_tests.shield import AdapterError, Factory, shielded
 
 SMALLEST = "k2 page1 W1 | a: p1"
 
@@ -33,22 +33,19 @@ class SystemUnderTest:
 def resolve(name: str) -> SystemUnderTest:
     """Load a system by name and read what it declares: ``capabilities``, ``prefix_policy``, and ``declares``, the name
     of a design in oracle.designs (optional). Raises UsageError (AdapterError where the adapter itself raises)."""
-    factory = load_system(name)
+    factory = shielded(load_system(name))
     config = Timeline(parse(SMALLEST)).config()
-    try:
-        system = factory(config, DigestProbe(config))
-    except UsageError:
-        raise
-    except Exception as error:
-        raise AdapterError(f"system {name!r} raised in make(config, model): {type(error).__name__}: {error}") from error
+    system = factory(config, DigestProbe(config))
     for attribute in ("extend", "decode", "adopt", "release", "capabilities", "prefix_policy"):
         if not hasattr(system, attribute):
             raise AdapterError(f"system {name!r} has no {attribute!r}: run 'frontier-oracle doctor --system {name}'")
+    capabilities = system.capabilities
+    if isinstance(capabilities, str) or not isinstance(capabilities, Iterable):
+        raise AdapterError(f"system {name!r}: capabilities is {capabilities!r}, expected a set of names")
     if system.prefix_policy not in POLICIES:
         known = ", ".join(POLICIES)
         raise AdapterError(f"system {name!r}: prefix_policy {system.prefix_policy!r} is unknown, known are {known}")
     declares = getattr(system, "declares", "")
-    if declares and declares not in DESIGNS:
-        raise AdapterError(f"system {name!r} declares {declares!r}, known designs are {', '.join(DESIGNS)}")
-    design = DESIGNS.get(declares)
-    return SystemUnderTest(name, factory, system.prefix_policy, frozenset(system.capabilities), design)
+    if not isinstance(declares, str) or (declares and declares not in DESIGNS):
+        raise AdapterError(f"system {name!r} declares {declares!r}, expected a design: one of {', '.join(DESIGNS)}")
+    return SystemUnderTest(name, factory, system.prefix_policy, frozenset(capabilities), DESIGNS.get(declares))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig, DraftModel, ExtendBatch, ForwardInputs
 from frontier_oracle.oracle.spec import Spec
-from frontier_oracle.property_tests.driver import Factory
+from frontier_oracle.property_tests.shield import Factory
 from frontier_oracle.reference_impl.frontier import Frontier
 from frontier_oracle.reference_impl.tokenspeed import TokenspeedFrontier
 

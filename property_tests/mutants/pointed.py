@@ -32,6 +32,15 @@ POINTED = (
     "k4 page4,2 | a: p9 | b: p5 | a2, a4 b1",
     "k3 page2w3,4 W2 | a: p7 chunks 3,2,2 | a3, a1, a2, a3, a3",
     "k2 page1w2 W3 H16 | a: p3 | b: p1 | a2 b1, a1 b2, a2 b2, b1 a1",
+    # what small numbers never show: large pages, far positions, late owners, deep heads, short hits, many rows
+    "k4 page32 | a: p15 | a4, a4",
+    "k4 | a: p255 | a4, a4",
+    "k4 page4 slots1 | a: p8 | end a | b: p8 | end b | c: p8 | end c | d: p1 | d1",
+    "k5 page4 | a: p9 chunks 7,2 held | b: p7 chunks 2,5 held | +a b | +b a | a2 b5",
+    "k6 steps1 page4 | a: p9 | b: p6 hit a 5 | b1, b1, b1",
+    "k4 steps1 page4 slots2 | z: p8 | a: p7 hit z 5 | end a | b: p7 hit z 5 | end b | c: p7 hit z 5 | c2 | end c"
+    " | d: p6 hit z 5 | d1",
+    "k4 slots8 | a: p4 | b: p5 | c: p6 | d: p7 | e: p8 | f: p9 | g: p4 | h: p5 | h1 g2 f3 e4 d1 c2 b3 a4 /16",
 )  # fmt: skip
 
 

@@ -13,17 +13,19 @@ from frontier_oracle.oracle.rules import Finding
 from frontier_oracle.oracle.scenario import Scenario
 from frontier_oracle.oracle.timeline import Timeline
 from frontier_oracle.property_tests.drawing import Limits, random_scenario
-from frontier_oracle.property_tests.driver import AdapterError, TorchDrafter
+from frontier_oracle.property_tests.driver import TorchDrafter
 from frontier_oracle.property_tests.gate.results import MutantResult
 from frontier_oracle.property_tests.mutants import (  # noqa: F401
     chunk_faults,
     contract_faults,
     place_faults,
+    range_faults,
     state_faults,
     window_faults,
 )
 from frontier_oracle.property_tests.mutants.planting import FRONTIER, PLANTED, Mutant
 from frontier_oracle.property_tests.mutants.pointed import pointed
+from frontier_oracle.property_tests.shield import AdapterError
 
 RANDOM_SCENARIOS = 60
 RAISED = "raised"

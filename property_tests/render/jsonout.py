@@ -23,7 +23,8 @@ def as_data(report: GateReport) -> dict[str, Any]:
         "environment": report.environment,
         "seconds": round(report.seconds, 3),
         "systems": [
-            {"name": system.name, "checks": [asdict(check) for check in system.checks]} for system in report.systems
+            {"name": system.name, "light": system.light, "checks": [asdict(check) for check in system.checks]}
+            for system in report.systems
         ],
         "mutants": {
             "total": len(report.mutants),

@@ -24,7 +24,8 @@ def _lines(report: GateReport) -> Iterator[str]:
             declared = sum(f.declared for f in check.findings)
             counts = [f"{n:,}" for n in (check.cases, check.request_rounds, len(check.findings) - declared, declared)]
             result = f"skipped: {check.skipped}" if check.skipped else result_of(check)
-            yield _row((system.name, check.id, *counts, f"{check.seconds:.1f}", result))
+            name = f"{system.name} (light)" if system.light else system.name
+            yield _row((name, check.id, *counts, f"{check.seconds:.1f}", result))
     if report.mutants:
         killed = sum(m.killed for m in report.mutants)
         yield from ("", f"Planted faults: {killed} of {len(report.mutants)} killed by the rule that names them.")

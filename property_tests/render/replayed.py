@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from frontier_oracle.oracle.language import render as scenario_text
 from frontier_oracle.oracle.rules import RULES, Finding
+from frontier_oracle.property_tests.gate.results import NOTHING_RAN
 from frontier_oracle.property_tests.replay import Replay
 
 MOST_LISTED = 6
@@ -31,6 +32,8 @@ def sentence(run: Replay) -> str:
         where = f"in round {first.round}" if first.round >= 0 else "in no single round"
         count = f"{len(run.undeclared)} finding{'s' * (len(run.undeclared) != 1)}"
         return f"Divergence: {run.system.name} shows {count} {over}, first {first.code} {where}."
+    if run.verdict == NOTHING_RAN:
+        return f"Nothing ran: the scenario has no round, so {run.system.name} was not asked for anything."
     if run.declared:
         ids = ", ".join(sorted({deviation for _, deviation in run.declared}))
         return f"Equal: {run.system.name} deviates exactly as it declares ({ids}), and nowhere else, {over}."
@@ -55,11 +58,7 @@ def _about_file(run: Replay) -> list[str]:
     recorded = run.source.recorded
     if recorded is None:
         return []
-    lines = []
-    if recorded.policy not in (None, run.system.policy):
-        lines.append(
-            f"note: recorded under prefix policy {recorded.policy}, {run.system.name} is {run.system.policy} now"
-        )
+    lines = [f"note: {run.note}"] if run.note else []
     if recorded.finding is not None:
         state = "is met again" if run.recurs else "is gone"
         lines.append(f"the finding of {run.source.path} ({recorded.finding.code}) {state}")

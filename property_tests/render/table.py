@@ -44,8 +44,9 @@ def header(report: GateReport) -> str:
     return " · ".join(parts)
 
 
-def stories(report: GateReport) -> Iterator[str]:
-    """What fails the gate, told; the first few. One that several checks met is told once."""
+def stories(report: GateReport, most: int = MOST_STORIES, each: bool = False) -> Iterator[str]:
+    """What fails the gate, told; the first few, of what is left the number, or with ``each`` a line each. One that
+    several checks met is told once."""
     met: dict[tuple[str, ...], list[str]] = {}
     told: dict[tuple[str, ...], FindingReport] = {}
     for system in report.systems:
@@ -55,10 +56,13 @@ def stories(report: GateReport) -> Iterator[str]:
                 told.setdefault(same, finding)
                 checks = met.setdefault(same, [])
                 checks += [check.id] * (check.id not in checks)
-    for same in list(told)[:MOST_STORIES]:
+    for same in list(told)[:most]:
         yield f"{same[0]}, {', '.join(met[same])}:\n" + "\n".join(story(told[same]))
-    if len(told) > MOST_STORIES:
-        yield f"... and {len(told) - MOST_STORIES} more: --format json or --report lists them all"
+    rest = list(told)[most:]
+    if rest and each:
+        yield "\n".join(f"{same[0]}, {', '.join(met[same])}: {_short(told[same])}" for same in rest)
+    elif rest:
+        yield f"... and {len(rest)} more: --format json or --report lists them all"
 
 
 def story(finding: FindingReport) -> list[str]:
@@ -77,6 +81,10 @@ def story(finding: FindingReport) -> list[str]:
     return lines + [f"  repro     {finding.repro}"] * bool(finding.repro)
 
 
+def _short(finding: FindingReport) -> str:
+    return f"{finding.code} {finding.title}" + f": {finding.scenario}" * bool(finding.scenario)
+
+
 def result_of(check: CheckResult) -> str:
     """ "ok", "FAILED" or "skipped"."""
     if check.skipped:
@@ -92,7 +100,8 @@ def _checks(report: GateReport) -> Table:
         table.add_column(name, justify="right")
     table.add_column("result")
     for system in report.systems:
-        for name, row in zip_longest([system.name], _rows(system), fillvalue=""):
+        names = [system.name, "(light)"][: 1 + system.light]
+        for name, row in zip_longest(names, _rows(system), fillvalue=""):
             table.add_row(name, *row)
     return table
 

@@ -125,3 +125,18 @@ def test_a_surviving_mutant_turns_the_verdict() -> None:
     wrong_code = MutantResult("n", "frontier", "FO101", "FO201")
     for mutant in (survivor, wrong_code):
         assert run._verdict(systems, [mutant], [], True)[0] == DIVERGENCE
+
+
+class WrongInBigBatches(Frontier):
+    """Right for up to 64 rows: beyond them the last row reads its stash one entry late."""
+
+    def window_source_rows(self, accept_lengths):  # type: ignore[no-untyped-def]
+        rows = super().window_source_rows(accept_lengths)
+        return rows if len(rows) <= 64 else (rows + 1).clamp(max=2 * self.k - 2)
+
+
+def test_what_fails_only_in_a_batch_says_so() -> None:
+    system = replace(resolve("frontier"), name="big", factory=WrongInBigBatches)
+    check, _ = checks.exhaustive(system, 3, 5)
+    assert check.failed and "only in a batch" in check.findings[0].detail["because"]
+    assert check.findings[0].code in checks.BATCH_CODES.values()

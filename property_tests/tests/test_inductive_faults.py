@@ -16,10 +16,10 @@ from frontier_oracle.oracle.inductive import cases_of
 from frontier_oracle.oracle.inductive_judge import judge_step
 from frontier_oracle.oracle.inductive_state import InductiveStep
 from frontier_oracle.oracle.spec import CacheGroup, Spec
-from frontier_oracle.property_tests.driver import AdapterError
 from frontier_oracle.property_tests.gate.system import resolve
 from frontier_oracle.property_tests.inductive import inductive_check
 from frontier_oracle.property_tests.inductive_step import run_inductive
+from frontier_oracle.property_tests.shield import AdapterError
 from frontier_oracle.reference_impl import frontier, window
 from frontier_oracle.reference_impl.frontier import Frontier
 

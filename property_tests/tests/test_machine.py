@@ -103,7 +103,8 @@ def test_a_declared_deviation_that_stays_away_is_raised() -> None:
 
 @pytest.mark.parametrize("scenario", pointed(), ids=render)
 def test_events_one_by_one_are_judged_as_the_whole_scenario_is(scenario: Scenario) -> None:
-    room = replace(room_of(scenario), requests=6, positions=60, batch=6)
+    own = room_of(scenario)
+    room = replace(own, requests=max(6, own.requests), positions=max(60, own.positions), batch=max(6, own.batch))
     timeline = Timeline.open(scenario.spec, room, "tokens")
     engine = Engine(timeline, TorchDrafter(BASES[TOKENSPEED], timeline.config(), guard=False))
     found = []
