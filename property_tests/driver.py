@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from frontier_oracle.oracle.contract import DraftConfig, DraftModel, ExtendBatch, ForwardInputs
+from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig, DraftModel, ExtendBatch, ForwardInputs
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.oracle.evidence import Evidence, StashImage
 from frontier_oracle.oracle.play import Outcome, outcome
@@ -77,13 +77,14 @@ class TorchDrafter:
             stash=self._stash_image() if self._stash else None,
             contract_errors=errors,
             host_read=host_read,
+            rows=step.rows,
         )
 
     def _run(self, step: Round) -> Any:
         if isinstance(step.batch, ExtendBatch):
             chunk = to_torch(step.batch, self.config)
             return _call(lambda: self.system.extend(chunk), f"extend() in round {step.index}")
-        batch = to_torch(step.batch, self.config)
+        batch = to_torch(placed(step), self.config)
         with no_host_reads(step.index) if self._guard else nullcontext():
             return _call(lambda: self.system.decode(batch), f"decode() in round {step.index}")
 
@@ -95,7 +96,7 @@ class TorchDrafter:
             errors.append(f"{step.mode}() returned {got}, expected int32 {list(want)}")
             if not isinstance(returned, torch.Tensor) or returned.shape != want:
                 return self._nothing(step)
-        return returned.detach().cpu().numpy().astype(np.int32)[: len(step.views)]
+        return returned.detach().cpu().numpy().astype(np.int32)[list(step.rows)]
 
     def _nothing(self, step: Round) -> np.ndarray:
         return np.zeros((len(step.views), self.config.spec.steps + 1), dtype=np.int32)
@@ -104,6 +105,25 @@ class TorchDrafter:
         view = self.system.stash()
         valid = None if view.valid_lens is None else view.valid_lens.cpu().numpy().copy()
         return StashImage(view.tokens.cpu().numpy().copy(), digests_of(view.hidden), valid)
+
+
+def placed(step: Round) -> DecodeBatch:
+    """The round's batch with its live rows where ``step.rows`` wants them and masked ones everywhere else."""
+    batch = step.batch
+    assert isinstance(batch, DecodeBatch)
+    if not step.idles_between:
+        return batch
+    bs, live = len(batch.seq_lens), len(step.rows)
+    order = np.full(bs, live)  # a masked row, like any other of them
+    order[list(step.rows)] = np.arange(live)
+    return DecodeBatch(
+        req_pool_indices=batch.req_pool_indices[order],
+        seq_lens=batch.seq_lens[order],
+        accept_lengths=batch.accept_lengths[order],
+        verify_ids=batch.verify_ids[order],
+        hidden=batch.hidden.reshape(bs, -1)[order].reshape(-1),
+        page_table=tuple(table[order] for table in batch.page_table),
+    )
 
 
 def run_scenario(

@@ -30,4 +30,24 @@ KNOWN: dict[str, str] = {
     "steps = k": "k3 steps3 page4 | a: p5 chunks 4,1 | a3, a1, a2, a1",
     "target heads": "k4 target page4 | a: p9 chunks 4,4,1 | a1, a4, a2",
     "no short conv, wide activations": "k4 W1 H16 page4 | a: p7 | a1, a3, a4",
+    "aborted inside its prompt, slot and pages reused": (
+        "k4 page4 slots2 | a: p12 chunks 5,5,2 held | b: p5 | +a | b2 | abort a | c: p3 | c2 b1, b3 c1"
+    ),
+    "preempted with drafts pending": "k4 page4 | a: p6 | b: p5 | a3 b1 | preempt a | b2 | a: resume | a1 b3, b1 a4",
+    "prompt and output read again": "k4 page4 | a: p7 | a4, a2 | preempt a | a: resume chunks 5,6,2,1 | a1, a3",
+    "resumed on its own cached pages, drafts in them": "k4 page4 | a: p6 | a2 | preempt a | a: resume hit a 8 | a1, a4",
+    "preempted inside its prompt": (
+        "k4 page4 | a: p9 chunks 4,5 held | +a | preempt a | b: p3 | a: resume chunks 2,7 held | +a | b4 | +a | a1 b1"
+    ),
+    "EOS inside an accepted run, the rest hit by another": "k4 page4 | a: p7 | a4e2 | b: p11 hit a 10 | b1, b2",
+    "EOS and max_tokens in one run, slot reused": "k4 page4 slots1 | a: p4 | a3, a4e1 | b: p5 | b2, b1",
+    "a row without accepted tokens": "k4 page4 | a: p4 | b: p5 | c: p6 | a4 b1 c2, a1 b0 c4, b0 c1 a2, b3",
+    "a late result, slot taken over": "k4 page4 slots2 | a: p6 | b: p4 | a4e2 b1 | c: p5 | a0 c3 b2, b1 a0 c1 /4",
+    "idle while another reads its prompt": "k4 page4 | a: p4 | b: p9 chunks 4,5 held | +b | b0 a2, a3 b0 | +b | b1 a4",
+    "rounds without drafts": "k4 page4 | a: p7 | b: p5 | a2! b3, a1! b4!, b1 a1, a4 b3",
+    "context ends inside a window": "k4 page4 ctx16 | a: p12 | b: p14 | a2 b4, a4 | end b | c: p15",
+    "multi-turn: prompt and output hit by the next turn": (
+        "k4 page4 | a: p6 | a3, a4, a2 | end a | b: p19 hit a 15 chunks 8,8,3 | b2, b4 | end b | c: p28 hit b 25 | c1"
+    ),
+    "media at a chunk boundary": "k4 page4 | a: p12 chunks 5,5,2 media 3-6,11-11 | a1, a3 | b: p13 hit a 11 | b1, b2",
 }

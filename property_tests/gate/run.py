@@ -19,6 +19,7 @@ from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.property_tests.gate import checks
 from frontier_oracle.property_tests.gate.environment import environment
 from frontier_oracle.property_tests.gate.profiles import PROFILES, Profile
+from frontier_oracle.property_tests.gate.refusals import refusals
 from frontier_oracle.property_tests.gate.results import (
     DIVERGENCE,
     EQUAL,
@@ -102,6 +103,7 @@ def _system_tasks(
     for k, rounds in profile.traces:
         yield Task(f"traces k={k}", system.name, checks.traces, (sequences, k, profile.trace_block, rounds))
     yield Task("known", system.name, checks.known)
+    yield Task("refusals", system.name, refusals)
     yield Task("determinism", system.name, checks.determinism, (seed + 1, 25))
 
 
