@@ -70,6 +70,25 @@ class _IdleAcceptsNothing(Watching):
         return super().decode(replace(batch, req_pool_indices=torch.where(idle, last, batch.req_pool_indices)))
 
 
+@planted("mid_chunk_not_run", "a chunk that samples nothing is not run through the draft heads", "FO202")
+class _MidChunkNotRun(Frontier):
+    def extend(self, batch: ExtendBatch) -> Tensor:
+        if any(batch.is_final):
+            return super().extend(batch)
+        return batch.sampled_ids.new_zeros(len(batch.extend_lens), self.steps + 1)
+
+
+@planted("dummy_drafts_for_all", "one request past the drafter's longest sequence, and the whole batch gets dummies",
+         "FO108")  # fmt: skip
+class _DummyDraftsForAll(Frontier):
+    """They are verified and counted like real ones."""
+
+    def decode(self, batch: DecodeBatch) -> Tensor:
+        result = super().decode(batch)
+        result[:, 1:] *= (batch.seq_lens < 12).all()
+        return result
+
+
 @planted("media_ids_kept", "content hashes reach the draft heads", "FO101", (FRONTIER,), why=NO_MEDIA)
 class _MediaIdsKept(Frontier):
     def in_vocabulary(self, ids: Tensor) -> Tensor:

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frontier_oracle.oracle.designs import DESIGNS
+from frontier_oracle.oracle.deviations import predict
 from frontier_oracle.oracle.evidence import Evidence
 from frontier_oracle.oracle.language import parse, render
 from frontier_oracle.oracle.ledger import locations_of
@@ -80,6 +82,15 @@ def test_the_exact_drafter_is_exact_under_every_event(part: int) -> None:
     for index in range(part * 25, part * 25 + 25):
         scenario = random_scenario(17, index, LIMITS)
         assert run_scenario(Frontier, scenario, "successor", guard=False).findings == [], render(scenario)
+
+
+@pytest.mark.parametrize("name", ["frontier", "minimal"])
+def test_the_exact_designs_are_exact_under_every_event(name: str) -> None:
+    """Index by index; media ids are for systems that hold a vocabulary."""
+    limits = Limits(max_requests=4, max_rounds=20, events=EVERYTHING - {"media"})
+    for index in range(100):
+        scenario = random_scenario(23, index, limits)
+        assert predict(DESIGNS[name], scenario).outcome.findings == [], render(scenario)
 
 
 @pytest.mark.parametrize("policy", ["successor", "recompute"])
