@@ -182,6 +182,7 @@ def _simpler_admit(event: Admit) -> Iterator[Admit]:
     if event.media:
         yield replace(event, media=())
         yield from (replace(event, media=((first, first),)) for first, last in event.media)
+        yield from (replace(event, media=((n, n),)) for n in _lower(event.media[0][0], 0))
     if event.held:
         yield replace(event, held=False)
     if event.like:
