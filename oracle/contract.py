@@ -18,11 +18,22 @@ Array = Any
 
 
 @dataclass(frozen=True)
+class MediaIds:
+    """Ids that stand for media (S16). Ids from vocab_size on are content hashes, which no draft head can look up.
+    substitutes: (first, end, id) a modality: in the shift-1 buffer its hashes first..end-1 become id, which is inside
+    the vocabulary. -1 is a placeholder and stays."""
+
+    vocab_size: int
+    substitutes: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True)
 class DraftConfig:
     """Everything a system needs to allocate its buffers.
 
     num_slots counts slot 0, which is reserved for padded rows (S20). num_pages[g] counts the null page 0 (S17).
-    cols[g] is the width of group g's page table. hidden_size is a multiple of 8.
+    cols[g] is the width of group g's page table. hidden_size is a multiple of 8. media: None for a text-only target
+    (systems with the capability "media" serve others). dp_size: data-parallel size; above 1 is refused (S15).
     """
 
     spec: Spec
@@ -33,6 +44,8 @@ class DraftConfig:
     hidden_size: int = 8
     dtype: str = "bfloat16"
     device: str = "cpu"
+    media: MediaIds | None = None
+    dp_size: int = 1
 
 
 @dataclass(frozen=True)
@@ -60,7 +73,8 @@ class ExtendBatch:
 
 @dataclass(frozen=True)
 class DecodeBatch:
-    """One DECODE round after its verification, bs rows, the padded ones (slot 0, null page, seq_len 1) last (S20).
+    """One DECODE round after its verification, bs rows; padded ones (slot 0, null page, seq_len 1) stand last, idle
+    ones, which look the same, anywhere (S20).
 
     req_pool_indices [bs] int32; seq_lens [bs] int32: F, the valid cache length before the round;
     accept_lengths [bs] int32: a, bonus included, 1 <= a <= min(k, steps+1); verify_ids [bs, k] int32: v, of which
@@ -130,8 +144,9 @@ class StashView:
 
 class System(Protocol):
     """A drafter under test. ``capabilities`` names what it supports: "extend", "adopt" (prefix hits), "padding",
-    "stash" (``stash()``), "load_stash" (``load_stash()``), "device_only" (no host reads in ``decode``).
-    prefix_policy: what its prefix-cache pages are keyed by, "successor" or "tokens" (S21). An optional attribute
+    "stash" (``stash()``), "load_stash" (``load_stash()``), "device_only" (no host reads in ``decode``), "media"
+    (``DraftConfig.media``), "refusals" (``init_forward_metadata()``).
+    prefix_policy: the policy of its prefix cache, a name in oracle.policies (S21). An optional attribute
     ``declares`` names a design of oracle.designs: its deviations are then tolerated, exactly those."""
 
     capabilities: frozenset[str]
@@ -163,4 +178,13 @@ class StashSystem(System, Protocol):
 
     def load_stash(self, slots: Array, tokens: Array, hidden: Array, valid_lens: Array) -> None:
         """Set the stash of ``slots`` [b]: tokens [b, k-1], hidden [b, k-1, H], valid_lens [b]."""
+        ...
+
+
+class RefusingSystem(System, Protocol):
+    """A system that refuses what it cannot serve (S15, S24), loudly: ``make`` raises errors.UsageError for a dp_size
+    above 1 and for media without usable substitutes."""
+
+    def init_forward_metadata(self, mode: str) -> None:
+        """Metadata of a forward in ``mode``, "extend" or "decode". Raises errors.UsageError for "mixed"."""
         ...

@@ -8,17 +8,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frontier_oracle.oracle import digest
-from frontier_oracle.oracle.contract import DecodeBatch, ExtendBatch
+from frontier_oracle.oracle.contract import DecodeBatch, ExtendBatch, MediaIds
 from frontier_oracle.oracle.pages import Table
-from frontier_oracle.oracle.scenario import Admit, Scenario, max_batch, max_positions, requests
+from frontier_oracle.oracle.scenario import Admit, Books, Resume, Scenario, max_batch, max_positions
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 
+# Kinds of scripted tokens.
+PROMPT, COMMIT, GARBAGE, DISCARDED, HASHED = 1, 2, 3, 4, 5
+# Where prompts hold media, scripted tokens keep below the content hashes: those have this bit (S16). Two modalities.
+HASH = digest.TOKEN_SPACE // 2
+VOCABULARY = digest.TOKEN_SPACE + HASH
+MEDIA = MediaIds(
+    vocab_size=VOCABULARY,
+    substitutes=((VOCABULARY, VOCABULARY + HASH // 2, 17), (VOCABULARY + HASH // 2, VOCABULARY + HASH, 23)),
+)
+
 
 @dataclass
 class Request:
-    """One request as the engine holds it. tokens = x[0..K], hidden = h(0..C-1), computed = C, hit = L."""
+    """One request as the engine holds it. tokens = x[0..K], media ids replaced (S16), and by position the ids that they
+    were; hidden = h(0..C-1), computed = C, hit = L. A resumed request is a new object under the old name and number."""
 
     name: str
     number: int
@@ -32,11 +43,16 @@ class Request:
     hit: int = 0
     computed: int = 0
     drafts: I32 = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    media: dict[int, int] = field(default_factory=dict)
 
     @property
     def known(self) -> int:
         """K: the last known token's position."""
         return len(self.tokens) - 1
+
+    def given(self, first: int, end: int) -> list[int]:
+        """Tokens first..end-1 as the scheduler has them: content hashes at media positions."""
+        return [self.media.get(p, self.tokens[p]) for p in range(first, min(end, len(self.tokens)))]
 
 
 @dataclass(frozen=True)
@@ -75,13 +91,20 @@ class Released:
 
 @dataclass(frozen=True)
 class Round:
-    """One model round. ``batch`` holds numpy arrays, hiddens as int64 digests [N]; views are per live batch row."""
+    """One model round. ``batch`` holds numpy arrays, hiddens as int64 digests [N]: live rows, one a view, then padding.
+    rows: where a system's batch has the live rows, when idle ones (taken from the padding) stand between them."""
 
     index: int
     mode: str
     batch: ExtendBatch | DecodeBatch
     views: tuple[View, ...]
     fresh_pages: tuple[tuple[int, int], ...]
+    rows: tuple[int, ...] = ()
+
+    @property
+    def idles_between(self) -> bool:
+        """An idle row stands before a live one."""
+        return self.rows != tuple(range(len(self.rows)))
 
 
 Step = Adopted | Released | Round
@@ -90,7 +113,8 @@ Step = Adopted | Released | Round
 @dataclass(frozen=True)
 class Room:
     """What an engine is built for: request slots (slot 0 not counted), hidden width, and the most it will meet of
-    requests, positions of one request, rows of one request's chunk, and batch rows (padding included)."""
+    requests (each resume counts as one more), positions of one request, rows of one request's chunk, and batch rows
+    (padding included); media: whether prompts hold media ids (S16)."""
 
     slots: int
     hidden_size: int
@@ -98,20 +122,27 @@ class Room:
     positions: int
     chunk: int
     batch: int
+    media: bool = False
 
 
 def room_of(scenario: Scenario) -> Room:
     """Just what a scenario needs."""
-    admits = requests(scenario)
-    longest = max([_longest_chunk(admit) for admit in admits.values()], default=1)
+    admits = _prefills(scenario)
     return Room(
         slots=scenario.slots,
         hidden_size=scenario.hidden_size,
         requests=len(admits),
         positions=max_positions(scenario),
-        chunk=longest,
+        chunk=max([_longest_chunk(admit) for admit in admits], default=1),
         batch=max_batch(scenario),
+        media=any(admit.media for admit in admits),
     )
+
+
+def media_id(number: int, position: int) -> tuple[int, int]:
+    """(content hash, substitute) of a media position: its modality goes by the position."""
+    first, _, substitute = MEDIA.substitutes[position % 2]
+    return first + int(digest.scripted_token(HASHED, number, position)[0]) % (HASH // 2), substitute
 
 
 def run_target(tokens: list[int]) -> tuple[I64, I64]:
@@ -122,6 +153,16 @@ def run_target(tokens: list[int]) -> tuple[I64, I64]:
         state = digest.target_state(state, np.array([token], dtype=np.int64))
         states[p] = state[0]
     return states, digest.target_hidden(states, np.arange(len(tokens), dtype=np.int64))
+
+
+def _prefills(scenario: Scenario) -> list[Admit]:
+    """Every prompt that is read: admissions, and what resumes read again."""
+    books, out = Books(scenario.spec, scenario.slots, scenario.context), []
+    for event in scenario.events:
+        books.apply(event)
+        if isinstance(event, Admit | Resume):
+            out.append(books.requests[event.name].admit)
+    return out
 
 
 def _longest_chunk(admit: Admit) -> int:

@@ -39,6 +39,18 @@ class HiddenSemanticUnsupported(SpecError):
     """A drafter was asked for a head whose hidden semantic its window cannot keep exact (S1, S4)."""
 
 
+class MixedBatchUnsupported(UsageError):
+    """Extend and decode rows in one forward: refused when metadata is initialised (S15)."""
+
+
+class DataParallelUnsupported(SpecError):
+    """A data-parallel size above 1: refused at construction (S15)."""
+
+
+class MediaSubstituteMissing(UsageError):
+    """A multimodal target without a usable in-vocabulary id for a modality: refused at start-up (S16)."""
+
+
 class ScenarioError(UsageError):
     """A scenario that does not parse, or asks for what cannot happen (accept outside [1, k], unknown request, ...)."""
 

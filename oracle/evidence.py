@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frontier_oracle.oracle.calls import CallLog
+from frontier_oracle.oracle.engine_requests import Round
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
@@ -29,7 +30,8 @@ class Evidence:
     """One round's evidence. kv[d] [cells of d's group], ring [steps, slots, R], ckpt [steps, pages of group 0, W-1]:
     copies taken after the round. returned [bs, steps+1] int32; stash None where the system shows none;
     contract_errors: dtype and shape violations, in words (FO401); host_read: the operation that read a tensor on the
-    host inside ``decode`` (FO302), "" if none."""
+    host inside ``decode`` (FO302), "" if none; rows: the batch row of each live request in the calls, () where they
+    stand in order, idle rows left out. ``returned`` has the live rows only."""
 
     calls: Sequence[CallLog]
     returned: I32
@@ -39,3 +41,8 @@ class Evidence:
     stash: StashImage | None = None
     contract_errors: Sequence[str] = ()
     host_read: str = ""
+    rows: Sequence[int] = ()
+
+    def rows_of(self, step: Round) -> Sequence[int]:
+        """The batch row of each of the round's views in the calls."""
+        return self.rows or range(len(step.views))

@@ -77,14 +77,15 @@ class Judge:
         changed = self.images.changed_cells(evidence)
         found = local.check_calls(step, evidence, changed, self.ledger, self.registry, self.spec)
         findings = found.findings
-        drafts = [local.sampled_drafts(evidence, row, self.spec) for row in range(len(step.views))]
+        rows = evidence.rows_of(step)
+        drafts = [local.sampled_drafts(evidence, row, self.spec) for row in rows]
         findings += local.check_results(step, evidence, drafts)
         entries: list[Entry] = []
         equal: dict[str, bool] = {}
         for view, own in zip(step.views, drafts, strict=True):
+            self._meet(view.request)
             ideal, same = self._ideal(view, own)
             equal[view.request.name] = same
-            self.live[view.request.name] = view.request
             mine = self._entries(view, evidence, ideal, own)
             findings += self._entry_findings(step.index, view, mine)
             good = {(e.depth, e.position) for e in mine if e.equal and e.state in GOOD}
@@ -107,6 +108,13 @@ class Judge:
         if evidence.host_read:
             found.append(Finding("FO302", step.index, "", detail={"because": evidence.host_read}))
         return found
+
+    def _meet(self, request: Request) -> None:
+        """A request's first round, or the first since it was preempted: nothing of before is held against it."""
+        if self.live.get(request.name) is not request:
+            self.live[request.name] = request
+            self.ideals.pop(request.name, None)
+            self._reported = {key for key in self._reported if key[0] != request.name}
 
     def _ideal(self, view: View, drafts: list[int]) -> tuple[IncrementalIdeal, bool]:
         """The request's ideal, moved to this view under the drafts that flowed, and whether it drafts the same."""

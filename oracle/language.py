@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from frontier_oracle.oracle.errors import (
@@ -13,15 +14,31 @@ from frontier_oracle.oracle.errors import (
     TopKUnsupported,
     TreeUnsupported,
 )
-from frontier_oracle.oracle.scenario import Admit, Decode, Event, Extend, Finish, Scenario, validate
+from frontier_oracle.oracle.scenario import (
+    Abort,
+    Admit,
+    Decode,
+    Event,
+    Extend,
+    Finish,
+    Leaving,
+    Preempt,
+    Resume,
+    Scenario,
+    validate,
+)
 from frontier_oracle.oracle.spec import CacheGroup, HiddenSemantic, Spec
 
-HEADER_WORDS = "k4, steps3, page16 or page16,4w8, W4, R9, chain, target, shifted, H16, slots4"
-ADMIT_WORDS = "pN, chunks N,N,..., hit NAME N, held"
-EVENT_FORMS = "'a: p12', '+a b', 'a3 b1', 'a3 b1 /4' or 'end a'"
+HEADER_WORDS = "k4, steps3, page16 or page16,4w8, W4, R9, chain, target, shifted, H16, slots4, ctx64"
+ADMIT_WORDS = "pN, chunks N,N,..., hit NAME N, held, media N-N,..."
+RESUME_WORDS = "resume, chunks N,N,..., hit NAME N, held"
+EVENT_FORMS = "'a: p12', '+a b', 'a3 b1', 'a3 b1 /4', 'end a', 'abort a', 'preempt a' or 'a: resume'"
 
-_NUMBER = re.compile(r"(k|steps|W|R|H|slots)([0-9]{1,9})")
+_NUMBER = re.compile(r"(k|steps|W|R|H|slots|ctx)([0-9]{1,9})")
 _GROUP = re.compile(r"([0-9]{1,9})(?:w([0-9]{1,9}))?")
+_ROW = re.compile(r"([a-z]+)([0-9]{1,9})(?:e([0-9]{1,9}))?(!?)")
+_RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+_LEAVING: dict[str, type[Leaving]] = {"end": Finish, "abort": Abort, "preempt": Preempt}
 _HIDDEN: dict[str, HiddenSemantic] = {"chain": "chain", "target": "target", "shifted": "shifted"}
 
 
@@ -60,6 +77,7 @@ def _header_words(scenario: Scenario) -> list[str]:
     words += [spec.hidden] if spec.hidden != "chain" else []
     words += [f"H{scenario.hidden_size}"] if scenario.hidden_size != 8 else []
     words += [f"slots{scenario.slots}"] if scenario.slots != 4 else []
+    words += [f"ctx{scenario.context}"] if scenario.context is not None else []
     return words
 
 
@@ -88,7 +106,7 @@ def _header(words: list[str]) -> Scenario:
         groups=groups or (CacheGroup(16),),
         ring_rows=numbers.get("R", 0),
     )
-    return Scenario(spec, numbers.get("H", 8), numbers.get("slots", 4))
+    return Scenario(spec, numbers.get("H", 8), numbers.get("slots", 4), context=numbers.get("ctx"))
 
 
 def _refuse_by_name(word: str) -> None:
@@ -116,56 +134,83 @@ def _segment(segment: str, index: int) -> list[Event]:
         return [_admit(segment, index)]
     if segment.startswith("+"):
         return [Extend(tuple(_name(word, segment, index) for word in segment[1:].split()))]
-    if segment.split()[:1] == ["end"]:
-        names = segment.split()[1:]
+    word, *names = segment.split() or [""]
+    if word in _LEAVING:
         if len(names) != 1:
-            _refuse(segment, index, segment, "one request name after 'end'")
-        return [Finish(_name(names[0], segment, index))]
+            _refuse(segment, index, segment, f"one request name after '{word}'")
+        return [_LEAVING[word](_name(names[0], segment, index))]
     return [_decode(part.strip(), index + i) for i, part in enumerate(segment.split(","))]
 
 
-def _admit(segment: str, index: int) -> Admit:
+def _admit(segment: str, index: int) -> Admit | Resume:
     head, _, tail = segment.partition(":")
     name = _name(head.strip(), segment, index)
+    found = _Words()
+    words = iter(tail.split())
+    resumes = tail.split()[:1] == ["resume"]
+    if resumes:
+        next(words)
+    for word in words:
+        if not found.take(word, words, segment, index, resumes):
+            _refuse(segment, index, word, f"each of {RESUME_WORDS if resumes else ADMIT_WORDS} at most once")
+    if resumes:
+        return Resume(name, found.chunks or (), found.like, found.held)
+    if found.prompt is None:
+        _refuse(segment, index, segment, "a prompt length as p12 after the colon")
+    return Admit(name, found.prompt, found.chunks or (), found.like, found.held, found.media or ())
+
+
+@dataclass
+class _Words:
+    """What the words of an admission say, as far as they are read."""
+
     prompt: int | None = None
     chunks: tuple[int, ...] | None = None
     like: tuple[str, int] | None = None
-    held = False
-    words = iter(tail.split())
-    for word in words:
-        if word[0] == "p" and prompt is None:
-            prompt = _number(word[1:], word, segment, index, "a prompt length as p12")
-        elif word == "chunks" and chunks is None:
+    held: bool = False
+    media: tuple[tuple[int, int], ...] | None = None
+
+    def take(self, word: str, words: Iterator[str], segment: str, index: int, resumes: bool) -> bool:
+        """Read one word and what belongs to it; False where it has no business here."""
+        if word[0] == "p" and self.prompt is None and not resumes:
+            self.prompt = _number(word[1:], word, segment, index, "a prompt length as p12")
+        elif word == "chunks" and self.chunks is None:
             sizes = next(words, "")
             want = "chunk sizes as 'chunks 5,5,2'"
-            chunks = tuple(_number(n, sizes or word, segment, index, want) for n in sizes.split(","))
-        elif word == "hit" and like is None:
+            self.chunks = tuple(_number(n, sizes or word, segment, index, want) for n in sizes.split(","))
+        elif word == "hit" and self.like is None:
             donor, length = next(words, ""), next(words, "")
             want = "a donor and a length as 'hit a 8'"
-            like = _name(donor, segment, index, want), _number(length, length or word, segment, index, want)
-        elif word == "held" and not held:
-            held = True
+            self.like = _name(donor, segment, index, want), _number(length, length or word, segment, index, want)
+        elif word == "media" and self.media is None and not resumes:
+            ranges = next(words, "")
+            matches = [_RANGE.fullmatch(part) for part in ranges.split(",")]
+            if not all(matches):
+                _refuse(segment, index, ranges or word, "the first and last position of media ids as 'media 3-5,8-8'")
+            self.media = tuple((int(match[1]), int(match[2])) for match in matches if match)
+        elif word == "held" and not self.held:
+            self.held = True
         else:
-            _refuse(segment, index, word, f"each of {ADMIT_WORDS} at most once")
-    if prompt is None:
-        _refuse(segment, index, segment, "a prompt length as p12 after the colon")
-    return Admit(name, prompt, chunks or (), like, held)
+            return False
+        return True
 
 
 def _decode(part: str, index: int) -> Decode:
     body, slash, bucket = part.partition("/")
-    rows = []
+    rows, ends, undrafted = [], [], []
     for word in body.split():
-        match = re.fullmatch(r"([a-z]+)([0-9]{1,9})", word)
+        match = _ROW.fullmatch(word)
         if match is None:
             _refuse(part, index, word, f"a request and its accept length as a3, or another event: {EVENT_FORMS}")
         rows.append((match[1], int(match[2])))
+        ends += [(match[1], int(match[3]))] if match[3] else []
+        undrafted += [match[1]] if match[4] else []
     if not rows:
         _refuse(part, index, part, f"an event: {EVENT_FORMS}")
-    if not slash:
-        return Decode(tuple(rows))
-    padded = _number(bucket.strip(), f"/{bucket}", part, index, "the padded batch size as /4, last in the round")
-    return Decode(tuple(rows), padded)
+    padded = None
+    if slash:
+        padded = _number(bucket.strip(), f"/{bucket}", part, index, "the padded batch size as /4, last in the round")
+    return Decode(tuple(rows), padded, tuple(ends), tuple(undrafted))
 
 
 def _name(word: str, text: str, index: int, expected: str = "a request name of letters a-z") -> str:

@@ -60,11 +60,12 @@ def check_calls(
     """Check every call of a round in order, and enter its rows in the ledger. changed: KV cells as (depth, location)
     that differ from what stood there before the round."""
     found = Found()
+    views = dict(zip(evidence.rows_of(step), step.views, strict=True))
     for number, call in enumerate(evidence.calls):
         c = _Call(step, call, number, evidence, changed, ledger, registry, spec, found)
         for row in range(len(call.seq_lens)):
-            if row < len(step.views):
-                _check_request(c, row, step.views[row])
+            if row in views:
+                _check_request(c, row, views[row])
             else:
                 _check_padding(c, row)
     return found

@@ -101,7 +101,9 @@ def _writes(step: Round, evidence: Evidence, judge: Judge) -> list[Write]:
         return out
     for call in evidence.calls:
         group = judge.spec.group_of(call.depth)
-        for row, view in enumerate(step.views[: len(call.seq_lens)]):
+        for row, view in zip(evidence.rows_of(step), step.views, strict=True):
+            if row >= len(call.seq_lens):
+                continue
             mine = call.rows_of(row)
             for place in places(call, row, view, group):
                 out.append(

@@ -15,12 +15,24 @@ from frontier_oracle.oracle.errors import RecordError, UsageError
 from frontier_oracle.oracle.files import plain, write_whole
 from frontier_oracle.oracle.language import parse, render
 from frontier_oracle.oracle.rules import RULES, Finding
-from frontier_oracle.oracle.scenario import Admit, Decode, Event, Extend, Finish, Scenario, validate
+from frontier_oracle.oracle.scenario import (
+    Abort,
+    Admit,
+    Decode,
+    Event,
+    Extend,
+    Finish,
+    Preempt,
+    Resume,
+    Scenario,
+    validate,
+)
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 from frontier_oracle.oracle.timeline import POLICIES
 
 FORMAT = "frontier-oracle/repro"
 VERSION = 1
+LATER = ("media", "ends", "undrafted")
 
 Json = dict[str, Any]
 
@@ -54,20 +66,28 @@ def fingerprint(scenario: Scenario) -> str:
 
 
 def scenario_to_dict(scenario: Scenario) -> Json:
-    """The scenario as plain data: spec, hidden_size, slots, events."""
+    """The scenario as plain data: spec, hidden_size, slots, context where it is limited, events. What version 1 did not
+    have from the start (``LATER``) is left out where it is empty."""
+    limit = {} if scenario.context is None else {"context": scenario.context}
     return {
         "spec": asdict(scenario.spec),
         "hidden_size": scenario.hidden_size,
         "slots": scenario.slots,
-        "events": [{"type": type(event).__name__.lower(), **asdict(event)} for event in scenario.events],
+        **limit,
+        "events": [_event_to_dict(event) for event in scenario.events],
     }
+
+
+def _event_to_dict(event: Event) -> Json:
+    data = {key: value for key, value in asdict(event).items() if value or key not in LATER}
+    return {"type": type(event).__name__.lower(), **data}
 
 
 def scenario_from_dict(data: Json) -> Scenario:
     """Inverse of ``scenario_to_dict``. Raises UsageError: RecordError for malformed data, else what the scenario is."""
     try:
         events = tuple(_event(entry) for entry in data["events"])
-        scenario = Scenario(_spec(data["spec"]), _int(data["hidden_size"]), _int(data["slots"]), events)
+        scenario = Scenario(_spec(data["spec"]), _int(data["hidden_size"]), _int(data["slots"]), events, _context(data))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(f"malformed scenario data: {type(error).__name__}: {error}") from None
     validate(scenario)
@@ -184,21 +204,32 @@ class _Reader:
         raise RecordError(f"{self.path}:{line}: {problem}")
 
 
+def _context(data: Json) -> int | None:
+    return None if data.get("context") is None else _int(data["context"])
+
+
 def _event(entry: Json) -> Event:
     kind = entry["type"]
-    if kind == "admit":
+    if kind in ("admit", "resume"):
         like = entry["like"]
         pair = None if like is None else _pair(like)
-        chunks = tuple(_int(n) for n in entry["chunks"])
-        return Admit(_str(entry["name"]), _int(entry["prompt"]), chunks, pair, _bool(entry["held"]))
+        name, chunks, held = _str(entry["name"]), tuple(_int(n) for n in entry["chunks"]), _bool(entry["held"])
+        if kind == "resume":
+            return Resume(name, chunks, pair, held)
+        media = tuple((_int(first), _int(last)) for first, last in entry.get("media", ()))
+        return Admit(name, _int(entry["prompt"]), chunks, pair, held, media)
     if kind == "extend":
         return Extend(tuple(_str(name) for name in entry["names"]))
     if kind == "decode":
         bucket = entry["bucket"]
-        return Decode(tuple(_pair(row) for row in entry["rows"]), None if bucket is None else _int(bucket))
-    if kind == "finish":
-        return Finish(_str(entry["name"]))
-    raise ValueError(f"event type {kind!r}, expected admit, extend, decode or finish")
+        ends = tuple(_pair(row) for row in entry.get("ends", ()))
+        undrafted = tuple(_str(name) for name in entry.get("undrafted", ()))
+        rows = tuple(_pair(row) for row in entry["rows"])
+        return Decode(rows, None if bucket is None else _int(bucket), ends, undrafted)
+    for leaving in (Finish, Abort, Preempt):
+        if kind == leaving.__name__.lower():
+            return leaving(_str(entry["name"]))
+    raise ValueError(f"event type {kind!r}, expected admit, resume, extend, decode, finish, abort or preempt")
 
 
 def _spec(data: Json) -> Spec:

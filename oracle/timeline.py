@@ -6,7 +6,6 @@ whatever the system drafts. A step's views say what the drafter must see once it
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,6 +14,12 @@ from numpy.typing import NDArray
 from frontier_oracle.oracle import digest
 from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig, ExtendBatch
 from frontier_oracle.oracle.engine_requests import (
+    COMMIT,
+    DISCARDED,
+    GARBAGE,
+    HASH,
+    MEDIA,
+    PROMPT,
     Adopted,
     Released,
     Request,
@@ -22,30 +27,45 @@ from frontier_oracle.oracle.engine_requests import (
     Round,
     Step,
     View,
+    media_id,
     room_of,
     run_target,
 )
+from frontier_oracle.oracle.engine_verify import verify_hidden, verify_ids
 from frontier_oracle.oracle.limits import check_sizes
 from frontier_oracle.oracle.pages import PagePool, Table
+from frontier_oracle.oracle.policies import POLICIES
 from frontier_oracle.oracle.scenario import (
     Admit,
     Decode,
     Event,
     Extend,
-    Finish,
+    Resume,
     Scenario,
     chunks_after_hit,
+    leaving,
     validate,
 )
 from frontier_oracle.oracle.spec import Spec
 
-__all__ = ["POLICIES", "Adopted", "Released", "Request", "Room", "Round", "Step", "Timeline", "View"]
+__all__ = [
+    "COMMIT",
+    "DISCARDED",
+    "GARBAGE",
+    "POLICIES",
+    "PROMPT",
+    "Adopted",
+    "Released",
+    "Request",
+    "Room",
+    "Round",
+    "Step",
+    "Timeline",
+    "View",
+]
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
-
-PROMPT, COMMIT, GARBAGE, DISCARDED = 1, 2, 3, 4
-POLICIES = ("successor", "tokens")
 
 
 class Timeline:
@@ -67,7 +87,7 @@ class Timeline:
         return timeline
 
     def _build(self, spec: Spec, room: Room, policy: str) -> None:
-        self.spec, self.room, self.policy = spec, room, policy
+        self.spec, self.room, self.policy = spec, room, POLICIES[policy]
         self.max_positions = room.positions
         self.cols = tuple(g.cols(room.positions, spec.k, room.chunk) for g in spec.groups)
         self.pools = [PagePool(g, room.requests * c + 1) for g, c in zip(spec.groups, self.cols, strict=True)]
@@ -75,6 +95,7 @@ class Timeline:
         self.live: dict[str, Request] = {}
         self.gone: dict[str, Request] = {}
         self.rounds = 0
+        self._below = ~HASH if room.media else -1  # the bits that scripted tokens may have
         self._fresh: list[tuple[int, int]] = []
 
     def config(self, device: str = "cpu", dtype: str = "bfloat16") -> DraftConfig:
@@ -88,20 +109,21 @@ class Timeline:
             hidden_size=self.room.hidden_size,
             dtype=dtype,
             device=device,
+            media=MEDIA if self.room.media else None,
         )
 
     def steps(self) -> Iterator[Step]:
         """All of the scenario's steps."""
         events = self.scenario.events
         for position, event in enumerate(events):
-            later = (e for e in events[position + 1 :] if isinstance(e, Admit) and e.like is not None)
-            kept = isinstance(event, Finish) and any(e.like[0] == event.name for e in later if e.like is not None)
-            yield from self.advance(event, kept)
+            later = {e.like[0] for e in events[position + 1 :] if isinstance(e, Admit | Resume) and e.like is not None}
+            yield from self.advance(event, not later.isdisjoint(leaving(event)))
 
     def advance(self, event: Event, kept: bool = False) -> Iterator[Step]:
-        """One event's steps. kept: the prefix cache keeps the pages of the request that ends (a later hit names it)."""
-        if isinstance(event, Admit):
-            request = self._admit(event)
+        """One event's steps. kept: the prefix cache keeps the pages of the requests that leave (a later hit names
+        one)."""
+        if isinstance(event, Admit | Resume):
+            request = self._admit(event) if isinstance(event, Admit) else self._resume(event)
             if request.hit:
                 yield Adopted(request, request.tables[0].logical_pages(), request.hit)
             while request.chunks and not event.held:
@@ -111,9 +133,12 @@ class Timeline:
             if batch:
                 yield self._extend(batch)
         elif isinstance(event, Decode):
-            yield self._decode(event)
-        else:
-            yield self._finish(event.name, kept)
+            step = self._decode(event)
+            yield step
+            self._settle(event, step)
+        for name in leaving(event):
+            if name in self.live:  # else it is given up while preempted
+                yield self._leave(name, kept)
 
     def commit(self, step: Round, returned: I32) -> None:
         """Take the drafts a system returned for a round ([bs, steps+1]); the next verify round builds on them."""
@@ -124,17 +149,34 @@ class Timeline:
 
     def _admit(self, event: Admit) -> Request:
         number = len(self.live) + len(self.gone)
-        tokens = digest.scripted_token(PROMPT, number, np.arange(event.prompt, dtype=np.int64)).tolist()
-        tables = [Table(pool, cols) for pool, cols in zip(self.pools, self.cols, strict=True)]
-        donor = None
+        scripted = digest.scripted_token(PROMPT, number, np.arange(event.prompt, dtype=np.int64)) & self._below
+        tokens: list[int] = scripted.tolist()
+        media: dict[int, int] = {}
+        for position in (p for first, last in event.media for p in range(first, last + 1)):
+            media[position], tokens[position] = media_id(number, position)
         if event.like is not None:
-            donor = self.live.get(event.like[0]) or self.gone[event.like[0]]
-            tokens[: event.like[1]] = donor.tokens[: event.like[1]]
-        hit = self._hit(event, donor) if donor is not None and event.like is not None else 0
+            donor, shared = self._donor(event.like[0]), event.like[1]
+            tokens[:shared] = donor.tokens[:shared]
+            media = {p: id_ for p, id_ in media.items() if p >= shared}
+            media |= {p: id_ for p, id_ in donor.media.items() if p < shared}
+        return self._start(event, number, tokens, media)
+
+    def _resume(self, event: Resume) -> Request:
+        """The tokens are there, everything else is computed again."""
+        before = self.gone[event.name]
+        request = self._start(event.admission(len(before.tokens)), before.number, list(before.tokens), before.media)
+        del self.gone[event.name]
+        return request
+
+    def _start(self, event: Admit, number: int, tokens: list[int], media: dict[int, int]) -> Request:
+        """A request takes a slot, and what the prefix cache has of its tokens."""
+        tables = [Table(pool, cols) for pool, cols in zip(self.pools, self.cols, strict=True)]
+        donor = self._donor(event.like[0]) if event.like is not None else None
+        hit = self._hit(event, donor) if donor is not None else 0
         states, hidden = run_target(tokens)
-        request = Request(
-            event.name, number, self.free_slots.pop(), event.prompt, tokens, [], hidden, states, tables, hit, hit
-        )
+        slot = self.free_slots.pop()
+        request = Request(event.name, number, slot, event.prompt, tokens, [], hidden, states, tables, hit, hit)
+        request.media = media
         if hit and donor is not None:
             for table, source in zip(tables, donor.tables, strict=True):
                 table.adopt(source, hit)
@@ -142,17 +184,17 @@ class Timeline:
         self.live[event.name] = request
         return request
 
+    def _donor(self, name: str) -> Request:
+        return self.live.get(name) or self.gone[name]
+
     def _hit(self, event: Admit, donor: Request) -> int:
-        """The length the prefix cache gives. Under "successor" keys a page needs the next ``steps`` tokens too."""
+        """The length the prefix cache gives: what its policy says, where the donor's rings of pages still have it."""
         assert event.like is not None
-        limit = min(event.like[1] - (self.spec.steps if self.policy == "successor" else 0), donor.computed)
-        limit = min(limit, event.prompt - 1)
-        unit = math.lcm(*(g.page_size for g in self.spec.groups))
-        length = max(0, limit // unit * unit)
+        length = self.policy.hit(self.spec, event.like[1], donor.computed, event.prompt)
         kept = all(t.retains(length, g.window) for t, g in zip(donor.tables, self.spec.groups, strict=True))
         return length if kept else 0
 
-    def _finish(self, name: str, kept: bool) -> Released:
+    def _leave(self, name: str, kept: bool) -> Released:
         request = self.live.pop(name)
         if kept:
             for table in request.tables:
@@ -166,6 +208,14 @@ class Timeline:
         self.free_slots.append(request.slot)
         return Released(request)
 
+    def _settle(self, event: Decode, step: Round) -> None:
+        """After a round: drafts that are thrown away (S26), accepted tokens that an end cut off."""
+        for name in event.undrafted:
+            self.live[name].drafts = np.zeros(0, dtype=np.int32)
+        before = {view.request.name: view.before for view in step.views}
+        for name, committed in event.ends:
+            del self.live[name].tokens[before[name] + 1 + committed :]
+
     # -- rounds ------------------------------------------------------------------------------------------------------
 
     def _extend(self, batch: list[Request]) -> Round:
@@ -177,12 +227,12 @@ class Timeline:
             s, n = r.computed, r.chunks.pop(0)
             end = s + n
             self._ensure(r, end + self.spec.steps)  # some drafters run rows on their drafts (S22: spare positions)
-            ids += r.tokens[s:end]
+            ids += r.given(s, end)
             hidden.append(r.hidden[s:end])
-            ahead = r.tokens[end : end + steps] if end < r.prompt else []
+            ahead = r.given(end, end + steps) if end < r.prompt else []
             following.append(ahead + [-1] * (steps - len(ahead)))
             kind = COMMIT if end == r.prompt else DISCARDED
-            sample = int(digest.scripted_token(kind, r.number, end)[0])
+            sample = int(digest.scripted_token(kind, r.number, end)[0]) & self._below
             sampled.append(sample)
             if end == r.prompt:
                 r.tokens.append(sample)
@@ -207,19 +257,19 @@ class Timeline:
 
     def _decode(self, event: Decode) -> Round:
         k = self.spec.k
-        batch = [self.live[name] for name, _ in event.rows]
-        rows = max(event.bucket or 0, len(batch))
+        batch = [self.live[name] for name, _ in event.live]
+        rows = max(event.bucket or 0, len(event.rows))
         accepts = np.ones(rows, dtype=np.int32)
         seq_lens = np.ones(rows, dtype=np.int32)
         slots = np.zeros(rows, dtype=np.int32)
         verify = np.full((rows, k), 0, dtype=np.int32)
         hidden = np.zeros((rows, k), dtype=np.int64)
         live = len(batch)
-        accepts[:live] = [a for _, a in event.rows]
+        accepts[:live] = [a for _, a in event.live]
         seq_lens[:live] = [r.computed for r in batch]
         slots[:live] = [r.slot for r in batch]
-        verify[:live] = self._verify_ids(batch, accepts[:live])
-        hidden[:live] = self._verify_hidden(batch)
+        verify[:live] = verify_ids(batch, accepts[:live], k, self.rounds, self._below)
+        hidden[:live] = verify_hidden(batch, k)
         views = []
         for row, r in enumerate(batch):
             before, accept = r.computed, int(accepts[row])
@@ -235,40 +285,8 @@ class Timeline:
             hidden=hidden.reshape(-1),
             page_table=self._page_table(batch, rows),
         )
-        return self._round("decode", packed, views)
-
-    def _verify_ids(self, batch: list[Request], accepts: I32) -> I32:
-        """v [bs, k]: returned drafts up to a-1, then a committed token of the target's own, then garbage."""
-        k = self.spec.k
-        numbers = np.array([[r.number] for r in batch], dtype=np.int64)
-        positions = np.array([[r.computed] for r in batch], dtype=np.int64) + 1 + np.arange(k)
-        out = digest.scripted_token(GARBAGE, numbers, positions, self.rounds)
-        own = digest.scripted_token(COMMIT, numbers, positions)
-        for row, r in enumerate(batch):
-            a = int(accepts[row])
-            out[row, : a - 1] = r.drafts[: a - 1]
-            out[row, a - 1] = own[row, a - 1]
-        return out
-
-    def _verify_hidden(self, batch: list[Request]) -> I64:
-        """[bs, k] h(F+j) on the candidates [x[F], draft 1, ..]; a missing candidate (steps < k-1) is -1."""
-        k = self.spec.k
-        candidates = np.full((len(batch), k), -1, dtype=np.int64)
-        for row, r in enumerate(batch):
-            candidates[row, 0] = r.tokens[r.computed]
-            drafts = r.drafts[: k - 1]
-            candidates[row, 1 : 1 + len(drafts)] = drafts
-        state = np.array([r.states[r.computed - 1] for r in batch], dtype=np.int64)
-        first = np.array([r.computed for r in batch], dtype=np.int64)
-        out = np.zeros((len(batch), k), dtype=np.int64)
-        states = np.zeros_like(out)
-        for j in range(k):
-            state = digest.target_state(state, candidates[:, j])
-            states[:, j] = state
-            out[:, j] = digest.target_hidden(state, first + j)
-        for row, r in enumerate(batch):
-            r.states = np.concatenate([r.states[: r.computed], states[row]])
-        return out
+        at = tuple(i for i, (_, accept) in enumerate(event.rows) if accept)
+        return self._round("decode", packed, views, at)
 
     def _advance(self, r: Request, hidden: I64) -> None:
         r.hidden = np.concatenate([r.hidden[: r.computed], hidden])
@@ -292,8 +310,11 @@ class Timeline:
         tokens = np.array(r.tokens, dtype=np.int32)
         return View(r, tokens, r.hidden[: r.computed].copy(), r.computed, before, accept, sampled)
 
-    def _round(self, mode: str, batch: ExtendBatch | DecodeBatch, views: list[View]) -> Round:
-        step = Round(self.rounds, mode, batch, tuple(views), tuple(self._fresh))
+    def _round(
+        self, mode: str, batch: ExtendBatch | DecodeBatch, views: list[View], at: tuple[int, ...] | None = None
+    ) -> Round:
+        rows = tuple(range(len(views))) if at is None else at
+        step = Round(self.rounds, mode, batch, tuple(views), tuple(self._fresh), rows)
         self._fresh = []
         self.rounds += 1
         return step

@@ -13,12 +13,13 @@ from torch import Tensor
 
 from frontier_oracle.oracle.contract import DraftConfig
 from frontier_oracle.oracle.designs import DESIGNS
+from frontier_oracle.oracle.policies import POLICIES
 from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.property_tests.doctor_trial import RoundReport, Trial, describe, doctor_config, run_trial
 from frontier_oracle.property_tests.probe import DigestProbe
 
-CAPABILITIES = ("extend", "adopt", "padding", "stash", "load_stash", "device_only")
-PREFIX_POLICIES = ("successor", "tokens")
+CAPABILITIES = ("extend", "adopt", "padding", "stash", "load_stash", "device_only", "media", "refusals")
+PREFIX_POLICIES = tuple(POLICIES)
 METHODS = {
     "extend": "extend(batch) -> [bs, steps+1] int32",
     "decode": "decode(batch) -> [bs, steps+1] int32",
@@ -26,7 +27,12 @@ METHODS = {
     "release": "release(slot)",
 }
 MEND_MAKE = "define make(config: DraftConfig, model: DraftModel) that returns a new system"
-OPTIONAL_METHODS = {"stash": "stash() -> StashView", "load_stash": "load_stash(slots, tokens, hidden, valid_lens)"}
+# By the capability that promises them.
+OPTIONAL_METHODS = {
+    "stash": ("stash", "stash() -> StashView"),
+    "load_stash": ("load_stash", "load_stash(slots, tokens, hidden, valid_lens)"),
+    "refusals": ("init_forward_metadata", "init_forward_metadata(mode)"),
+}
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ def _built(system: Any) -> Diagnosis:
 def _methods(system: Any) -> Diagnosis:
     capabilities = getattr(system, "capabilities", ())
     claimed = capabilities if isinstance(capabilities, (set, frozenset)) else ()
-    wanted = METHODS | {n: text for n, text in OPTIONAL_METHODS.items() if n in claimed}
+    wanted = METHODS | dict(method for name, method in OPTIONAL_METHODS.items() if name in claimed)
     missing = [name for name in wanted if not callable(getattr(system, name, None))]
     if not missing:
         return Diagnosis("methods", True, f"has {', '.join(wanted)}")
@@ -129,7 +135,7 @@ def _prefix_policy(system: Any) -> Diagnosis:
     policy = getattr(system, "prefix_policy", None)
     if policy in PREFIX_POLICIES:
         return Diagnosis("prefix_policy", True, f"prefix pages are keyed by policy {policy!r}")
-    mend = 'set prefix_policy = "successor" (a page\'s key covers the next steps tokens) or "tokens" (its own only)'
+    mend = "set prefix_policy to " + " or ".join(f'"{policy.name}" ({policy.says})' for policy in POLICIES.values())
     got = "there is no prefix_policy" if policy is None else f"unknown prefix_policy {policy!r}"
     return Diagnosis("prefix_policy", False, got, mend)
 

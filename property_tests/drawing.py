@@ -11,18 +11,51 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeVar
 
-from frontier_oracle.oracle.scenario import Admit, Books, Decode, Event, Extend, Finish, Scenario
+from frontier_oracle.oracle.scenario import (
+    Abort,
+    Admit,
+    Books,
+    Decode,
+    Event,
+    Extend,
+    Finish,
+    Preempt,
+    Request,
+    Resume,
+    Scenario,
+)
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 
 T = TypeVar("T")
-Move = Literal["decode", "extend", "admit", "finish"]
+Move = Literal["decode", "extend", "admit", "finish", "abort", "preempt", "resume"]
 
 # How often a legal move is taken. Decode first: it is the simplest.
-WEIGHTS: tuple[tuple[Move, int], ...] = (("decode", 6), ("extend", 4), ("admit", 3), ("finish", 1))
+WEIGHTS: tuple[tuple[Move, int], ...] = (
+    ("decode", 6),
+    ("extend", 4),
+    ("admit", 3),
+    ("finish", 1),
+    ("abort", 1),
+    ("preempt", 1),
+    ("resume", 3),
+)
 # One slot, and owner after owner in it.
-CHURN: tuple[tuple[Move, int], ...] = (("decode", 2), ("extend", 3), ("admit", 3), ("finish", 4))
+CHURN: tuple[tuple[Move, int], ...] = (
+    ("decode", 2),
+    ("extend", 3),
+    ("admit", 3),
+    ("finish", 4),
+    ("abort", 1),
+    ("preempt", 1),
+    ("resume", 3),
+)
 # How many requests most scenarios have at most, whatever the limit.
 FEW = 3
+
+# What a serving engine does beyond admitting, decoding and finishing. "media" and "context" need a system that takes
+# them.
+SERVING = frozenset({"abort", "preempt", "ends", "undrafted", "idle"})
+EVERYTHING = SERVING | {"media", "context"}
 
 MOST_CHUNKS = 6
 
@@ -30,7 +63,7 @@ MOST_CHUNKS = 6
 @dataclass(frozen=True)
 class Limits:
     """What a scenario may hold. spec: None draws one. max_requests: most draws have at most ``FEW``. max_rounds bounds
-    the events after the first admission."""
+    the events after the first admission. events: which of EVERYTHING may be drawn."""
 
     spec: Spec | None = None
     max_requests: int = 6
@@ -38,6 +71,7 @@ class Limits:
     hits: bool = True
     held: bool = True
     padding: bool = True
+    events: frozenset[str] = frozenset()
 
 
 class Source(Protocol):
@@ -87,7 +121,10 @@ def draw_scenario(source: Source, limits: Limits) -> Scenario:
     if churn:
         slots, most = 1, limits.max_requests
     limits = replace(limits, max_requests=most)
-    books = Books(spec, slots)
+    context = None
+    if "context" in limits.events and source.integer(0, 3) == 3:
+        context = source.integer(2, _pick(source, (8, 16, 24)))
+    books = Books(spec, slots, context)
     events: list[Event] = []
     while len(events) <= limits.max_rounds and (not events or source.integer(0, 13) > 0):
         moves = _moves(books, limits, CHURN if churn else WEIGHTS)
@@ -95,7 +132,7 @@ def draw_scenario(source: Source, limits: Limits) -> Scenario:
             break
         events.append(_event(source, books, limits, _pick(source, moves)))
         books.apply(events[-1])
-    return Scenario(spec, hidden_size, slots, tuple(events))
+    return Scenario(spec, hidden_size, slots, tuple(events), context)
 
 
 def _group(source: Source, sizes: tuple[int, ...], k: int) -> CacheGroup:
@@ -107,11 +144,15 @@ def _moves(books: Books, limits: Limits, weights: tuple[tuple[Move, int], ...]) 
     """The moves that are legal now, each as often as its weight."""
     states = books.requests.values()
     ready = any(request.ready for request in states)
+    resumes = any(_resumable(books, request) for request in states)
     legal = {
-        "decode": ready,
+        "decode": any(request.ready and not books.full(request) for request in states),
         "extend": any(request.waits for request in states),
         "admit": len(states) < limits.max_requests and books.live < books.slots,
         "finish": ready,
+        "abort": "abort" in limits.events and not all(request.ended for request in states),
+        "preempt": "preempt" in limits.events and books.live > 0,
+        "resume": resumes and books.live < books.slots,
     }
     return [move for move, weight in weights if legal[move] for _ in range(weight)]
 
@@ -121,27 +162,75 @@ def _event(source: Source, books: Books, limits: Limits, move: Move) -> Event:
         return _admit(source, books, limits)
     if move == "extend":
         return Extend(_batch(source, [name for name, request in books.requests.items() if request.waits]))
-    ready = [name for name, request in books.requests.items() if request.ready]
     if move == "finish":
-        return Finish(_pick(source, ready))
-    rows = tuple((name, source.integer(1, books.spec.max_accept)) for name in _batch(source, ready))
+        return Finish(_pick(source, [name for name, request in books.requests.items() if request.ready]))
+    if move == "abort":
+        return Abort(_pick(source, [name for name, request in books.requests.items() if not request.ended]))
+    if move == "preempt":
+        return Preempt(_pick(source, [name for name, request in books.requests.items() if request.live]))
+    if move == "resume":
+        return _resume(source, books, limits)
+    return _decode(source, books, limits)
+
+
+def _decode(source: Source, books: Books, limits: Limits) -> Decode:
+    ready = [name for name, request in books.requests.items() if request.ready and not books.full(request)]
+    rows: list[tuple[str, int]] = []
+    for name in _batch(source, ready):
+        rows.append((name, source.integer(1, books.most_accepted(books.requests[name]))))
     padded = limits.padding and source.integer(0, 3) == 3
-    return Decode(rows, len(rows) + source.integer(0, 3) if padded else None)
+    bucket = len(rows) + source.integer(0, 3) if padded else None
+    ends, undrafted = [], []
+    for name, accept in rows:
+        if "ends" in limits.events and source.integer(0, 9) == 9:
+            ends.append((name, source.integer(1, accept)))
+        elif "undrafted" in limits.events and source.integer(0, 7) == 7:
+            undrafted.append(name)
+    if "idle" in limits.events and limits.padding and source.integer(0, 3) == 3:
+        taken = {name for name, _ in rows}
+        for name in _batch(source, [n for n in books.requests if n not in taken] or ["a"]):
+            rows += [] if name in taken else [(name, 0)]
+        rows = [rows.pop(source.integer(0, len(rows) - 1)) for _ in range(len(rows))]
+        bucket = None if bucket is None else max(bucket, len(rows))
+    return Decode(tuple(rows), bucket, tuple(ends), tuple(undrafted))
+
+
+def _resumable(books: Books, request: Request) -> bool:
+    return request.kept > 0 and not request.ended and not books.full(request)
+
+
+def _resume(source: Source, books: Books, limits: Limits) -> Resume:
+    """A preempted request comes back, some of its pages still cached or none."""
+    name = _pick(source, [name for name, request in books.requests.items() if _resumable(books, request)])
+    known, k = books.requests[name].kept, books.spec.k
+    like = (name, source.integer(1, known - 1)) if limits.hits and known > 1 and source.integer(0, 2) == 2 else None
+    held = limits.held and source.integer(0, 2) == 2
+    listed = known - like[1] if like and source.integer(0, 3) == 3 else known
+    return Resume(name, _chunks(source, listed, k), like, held)
 
 
 def _admit(source: Source, books: Books, limits: Limits) -> Admit:
     k = books.spec.k
     like = _hit(source, books) if limits.hits and books.requests and source.integer(0, 2) > 0 else None
+    if like and books.context is not None:
+        like = (like[0], min(like[1], books.context - 2)) if books.context > 2 else None
     base = like[1] if like else 0
     # Prompts no longer than the window matter most (frontier < k), then those over several pages.
     pages = 2 * books.spec.groups[0].page_size
     prompt = base + source.integer(1, _pick(source, (k, k, 3 * k, max(20, pages))))
+    if books.context is not None:
+        prompt = min(prompt, books.context - 1)
     # Where one waits, a second is likely to: EXTEND rounds of several requests, with unequal chunks.
     waiting = any(request.waits for request in books.requests.values())
     held = limits.held and source.integer(0, 2) > (0 if waiting else 1)
     # A list may cover the whole prompt or only what the hit leaves.
     listed = prompt - base if source.integer(0, 3) == 3 else prompt
-    return Admit(name_of(len(books.requests)), prompt, _chunks(source, listed, k), like, held)
+    chunks = _chunks(source, listed, k)
+    media: tuple[tuple[int, int], ...] = ()
+    if "media" in limits.events and source.integer(0, 1) == 1:
+        first = source.integer(0, prompt - 1)
+        media = ((first, source.integer(first, prompt - 1)),)
+    return Admit(name_of(len(books.requests)), prompt, chunks, like, held, media)
 
 
 def _hit(source: Source, books: Books) -> tuple[str, int]:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils._python_dispatch import _disable_current_modes
 
-from frontier_oracle.oracle.contract import DraftConfig, DraftModel, ExtendBatch, ForwardInputs, StashView
+from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig, DraftModel, ExtendBatch, ForwardInputs, StashView
 from frontier_oracle.oracle.evidence import Evidence, StashImage
 from frontier_oracle.oracle.play import Outcome, outcome
 from frontier_oracle.oracle.rules import FO302
@@ -70,12 +70,13 @@ class TorchDrafter:
             stash=self._stash_image(errors) if self._stash else None,
             contract_errors=errors,
             host_read=host_read,
+            rows=step.rows,
         )
 
     def _run(self, step: Round) -> Any:
         if isinstance(step.batch, ExtendBatch):
             return self.system.extend(to_torch(step.batch, self.config))
-        batch = to_torch(step.batch, self.config)
+        batch = to_torch(placed(step), self.config)
         with no_host_reads(step.index) if self._guard else nullcontext():
             return self.system.decode(batch)
 
@@ -83,7 +84,7 @@ class TorchDrafter:
         """[live rows, steps+1] int32; what is not, is a contract error and read as zeros."""
         want = (len(step.batch.seq_lens), self.config.spec.steps + 1)
         rows = _plain(returned, want, (torch.int32,), f"{step.mode}() returned", errors)
-        return self._nothing(step) if rows is None else rows[: len(step.views)].astype(np.int32)
+        return self._nothing(step) if rows is None else rows[list(step.rows)].astype(np.int32)
 
     def _nothing(self, step: Round) -> NDArray[np.int32]:
         return np.zeros((len(step.views), self.config.spec.steps + 1), dtype=np.int32)
@@ -124,6 +125,25 @@ def _plain(
     if not host.dtype.is_floating_point:
         return host.numpy().copy()
     return host.nan_to_num().numpy().copy()
+
+
+def placed(step: Round) -> DecodeBatch:
+    """The round's batch with its live rows where ``step.rows`` wants them and masked ones everywhere else."""
+    batch = step.batch
+    assert isinstance(batch, DecodeBatch)
+    if not step.idles_between:
+        return batch
+    bs, live = len(batch.seq_lens), len(step.rows)
+    order = np.full(bs, live)  # a masked row, like any other of them
+    order[list(step.rows)] = np.arange(live)
+    return DecodeBatch(
+        req_pool_indices=batch.req_pool_indices[order],
+        seq_lens=batch.seq_lens[order],
+        accept_lengths=batch.accept_lengths[order],
+        verify_ids=batch.verify_ids[order],
+        hidden=batch.hidden.reshape(bs, -1)[order].reshape(-1),
+        page_table=tuple(table[order] for table in batch.page_table),
+    )
 
 
 def run_scenario(

@@ -17,7 +17,18 @@ from frontier_oracle.oracle.judge import Judge
 from frontier_oracle.oracle.language import render
 from frontier_oracle.oracle.play import Drafter
 from frontier_oracle.oracle.rules import RULES, Finding, raise_finding
-from frontier_oracle.oracle.scenario import Admit, Books, Decode, Event, Extend, Finish, Scenario
+from frontier_oracle.oracle.scenario import (
+    Abort,
+    Admit,
+    Books,
+    Decode,
+    Event,
+    Extend,
+    Finish,
+    Preempt,
+    Resume,
+    Scenario,
+)
 from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.oracle.timeline import Adopted, Released, Room, Timeline
 from frontier_oracle.property_tests.drawing import name_of
@@ -26,7 +37,7 @@ from frontier_oracle.property_tests.shield import Factory
 from frontier_oracle.property_tests.strategies import specs
 
 # Small enough that rings of pages wrap and slots run out.
-MOST_REQUESTS, MOST_TOKENS, MOST_CHUNK, MOST_HIT, MOST_PADDING = 8, 64, 8, 24, 2
+MOST_REQUESTS, MOST_RESUMES, MOST_TOKENS, MOST_CHUNK, MOST_HIT, MOST_PADDING = 8, 4, 64, 8, 24, 2
 CHUNKS = st.lists(st.integers(1, MOST_CHUNK), min_size=1, max_size=4)
 
 
@@ -71,13 +82,14 @@ class DrafterMachine(RuleBasedStateMachine):
         self.spec, self.books = spec, Books(spec, slots)
         self.hidden_size, self.kept = hidden_size, set[str]()
         self.events: list[Event] = []
+        self.preempted = 0
         room = Room(
             slots=slots,
             hidden_size=hidden_size,
-            requests=MOST_REQUESTS,
+            requests=MOST_REQUESTS + MOST_RESUMES,
             positions=MOST_TOKENS + spec.k + spec.steps,
             chunk=MOST_CHUNK,
-            batch=slots + MOST_PADDING,
+            batch=slots + MOST_REQUESTS + MOST_PADDING,
         )
         timeline = Timeline.open(spec, room, self.policy)
         make = type(self).factory
@@ -93,8 +105,8 @@ class DrafterMachine(RuleBasedStateMachine):
         return self.books.live < self.books.slots and len(self.books.requests) < MOST_REQUESTS
 
     def donors(self) -> list[str]:
-        """Requests whose pages are there: live ones, and ended ones that the prefix cache keeps."""
-        return [name for name, request in self.books.requests.items() if not request.ended or name in self.kept]
+        """Requests whose pages are there: live ones, and others that the prefix cache keeps."""
+        return [name for name, request in self.books.requests.items() if request.live or name in self.kept]
 
     def waiting(self) -> list[str]:
         return [name for name, request in self.books.requests.items() if request.waits]
@@ -106,6 +118,15 @@ class DrafterMachine(RuleBasedStateMachine):
 
     def ending(self) -> list[str]:
         return [name for name, request in self.books.requests.items() if request.ready]
+
+    def live(self) -> list[str]:
+        return [name for name, request in self.books.requests.items() if request.live]
+
+    def resuming(self) -> list[str]:
+        """Preempted requests that fit into a slot, and into the chunks that the engine was built for."""
+        if self.books.live >= self.books.slots:
+            return []
+        return [name for name, request in self.books.requests.items() if request.kept and not request.ended]
 
     # ---- moves ------------------------------------------------------------------------------------------------------
 
@@ -138,7 +159,8 @@ class DrafterMachine(RuleBasedStateMachine):
     def decode(self, data: Any, padding: int) -> None:
         """One round: any of the requests, in any order, any accept lengths, padded or not."""
         names = _some(data, self.decoding())
-        accepts = [data.draw(st.integers(1, self.spec.max_accept), label=f"accept length of {name}") for name in names]
+        most = [self.books.most_accepted(self.books.requests[name]) for name in names]
+        accepts = [data.draw(st.integers(1, n), label=f"accept of {name}") for name, n in zip(names, most, strict=True)]
         bucket = len(names) + padding if padding else None
         self.play(Decode(tuple(zip(names, accepts, strict=True)), bucket))
 
@@ -150,6 +172,57 @@ class DrafterMachine(RuleBasedStateMachine):
         if kept:
             self.kept.add(name)
         self.play(Finish(name), kept)
+
+    @precondition(lambda self: bool(self.decoding()))
+    @rule(data=st.data(), drops=st.booleans())
+    def decode_and_more(self, data: Any, drops: bool) -> None:
+        """A round that one request ends with, or whose drafts are thrown away, beside rows that stand idle."""
+        names = _some(data, self.decoding())
+        accepts = [data.draw(st.integers(1, self.books.most_accepted(self.books.requests[n]))) for n in names]
+        others = [name for name in self.books.requests if name not in names]
+        idle = _some(data, others) if others else ()
+        rows = data.draw(st.permutations([*zip(names, accepts, strict=True), *((name, 0) for name in idle)]))
+        chosen, accept = data.draw(st.sampled_from(list(zip(names, accepts, strict=True))), label="request")
+        if drops:
+            self.play(Decode(tuple(rows), None, (), (chosen,)))
+        else:
+            committed = data.draw(st.integers(1, accept), label="tokens committed")
+            self.play(Decode(tuple(rows), None, ((chosen, committed),)))
+
+    @precondition(lambda self: bool(self.live()))
+    @rule(data=st.data())
+    def abort(self, data: Any) -> None:
+        """A request is given up, inside its prompt too."""
+        self.play(Abort(data.draw(st.sampled_from(self.live()), label="request")))
+
+    @precondition(lambda self: bool(self.live()) and self.preempted < MOST_RESUMES)
+    @rule(data=st.data(), kept=st.booleans())
+    def preempt(self, data: Any, kept: bool) -> None:
+        """A request loses its slot and its drafts, its pages too unless the prefix cache keeps them."""
+        name = data.draw(st.sampled_from(self.live()), label="request")
+        self.preempted += 1
+        self.kept -= {name}
+        if kept:
+            self.kept.add(name)
+        self.play(Preempt(name), kept)
+
+    @precondition(lambda self: bool(self.resuming()))
+    @rule(data=st.data(), held=st.booleans())
+    def resume(self, data: Any, held: bool) -> None:
+        """Prompt and output are read again in chunks, behind what is still cached."""
+        name = data.draw(st.sampled_from(self.resuming()), label="request")
+        known = self.books.requests[name].kept
+        chunks: list[int] = []
+        while sum(chunks) < known:
+            chunks.append(data.draw(st.integers(1, min(MOST_CHUNK, known - sum(chunks))), label="chunk"))
+        shared = data.draw(st.integers(0, known - 1), label="tokens cached") if name in self.kept else 0
+        self.play(Resume(name, _listed(chunks), (name, shared) if shared else None, held))
+        self.kept -= {name}
+
+    @precondition(lambda self: not (self.can_admit() or self.live() or self.resuming()))
+    @rule()
+    def rest(self) -> None:
+        """Nobody is left."""
 
     # ---- judging ----------------------------------------------------------------------------------------------------
 

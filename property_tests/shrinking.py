@@ -16,18 +16,19 @@ from typing import TypeVar
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.oracle.language import render
 from frontier_oracle.oracle.scenario import (
+    Abort,
     Admit,
-    Books,
     Decode,
     Event,
     Extend,
     Finish,
+    Resume,
     Scenario,
-    chunks_after_hit,
     requests,
 )
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 from frontier_oracle.property_tests.drawing import name_of
+from frontier_oracle.property_tests.fitting import repaired
 
 T = TypeVar("T")
 Weight = tuple[int | str, ...]
@@ -75,13 +76,13 @@ class _Search:
 
     def _drop_requests(self) -> None:
         for name in requests(self.best):
-            self._try(_repaired(self.best, _not_admitting(self.best.events, name)))
+            self._try(repaired(self.best, _not_admitting(self.best.events, name)))
 
     def _merge_requests(self) -> None:
         """Let one request stand in for another everywhere: fewer requests where a batch needs its size."""
         for gone, heir in permutations(requests(self.best), 2):
             kept = _not_admitting(self.best.events, gone)
-            self._try(_repaired(self.best, [_renamed(event, {gone: heir}) for event in kept]))
+            self._try(repaired(self.best, [_renamed(event, {gone: heir}) for event in kept]))
 
     def _drop_events(self) -> None:
         """Remove runs of events, long runs first, from the end: what comes late is likelier to be past the failure."""
@@ -91,7 +92,7 @@ class _Search:
             while stop > 0:
                 start = max(0, stop - size)
                 # Events before ``start`` stay as they are whether this is taken or not.
-                self._try(_repaired(self.best, self.best.events[:start] + self.best.events[stop:]))
+                self._try(repaired(self.best, self.best.events[:start] + self.best.events[stop:]))
                 stop = start
             size //= 2
 
@@ -107,17 +108,21 @@ def _weight(scenario: Scenario) -> Weight:
     """What "simpler" means: fewer events, rows and chunks, then fewer tokens, then a plainer configuration."""
     spec, events = scenario.spec, scenario.events
     admits = [event for event in events if isinstance(event, Admit)]
+    prefills = [event for event in events if isinstance(event, Admit | Resume)]
     decodes = [event for event in events if isinstance(event, Decode)]
     rows = sum(len(d.rows) for d in decodes) + sum(len(e.names) for e in events if isinstance(e, Extend))
-    features = sum((a.like is not None) + a.held for a in admits) + sum(d.bucket is not None for d in decodes)
-    tokens = sum(a.prompt + (a.like[1] if a.like else 0) for a in admits)
+    features = sum((a.like is not None) + a.held for a in prefills) + sum(d.bucket is not None for d in decodes)
+    features += sum(len(a.media) for a in admits) + (scenario.context is not None)
+    features += sum(len(d.ends) + len(d.undrafted) + len(d.rows) - len(d.live) for d in decodes)
+    tokens = sum(a.prompt for a in admits) + sum(a.like[1] for a in prefills if a.like)
+    tokens += sum(last - first for a in admits for first, last in a.media) + sum(n for d in decodes for _, n in d.ends)
     tokens += sum(accept for d in decodes for _, accept in d.rows) + sum(d.bucket or 0 for d in decodes)
     windows = sum(group.window is not None for group in spec.groups)
     plain = len(spec.groups) + windows + (spec.steps != spec.k - 1) + (spec.hidden != "chain")
     odd = sum(group.page_size != 16 for group in spec.groups) + (scenario.hidden_size != 8) + (scenario.slots != 4)
     spare = spec.ring_rows - spec.taps - spec.k
     text = render(scenario)
-    chunks = sum(len(a.chunks) for a in admits)
+    chunks = sum(len(a.chunks) for a in prefills)
     return len(events), rows, chunks, features, tokens, plain, spec.k, spec.conv_width, spare, odd, len(text), text
 
 
@@ -127,12 +132,16 @@ def _simpler_event(scenario: Scenario, index: int) -> Iterator[Scenario]:
     variants: Iterable[Event] = ()
     if isinstance(event, Admit):
         variants = _simpler_admit(event)
+    elif isinstance(event, Resume):
+        variants = _simpler_resume(event)
+    elif isinstance(event, Abort):
+        variants = (Finish(event.name),)
     elif isinstance(event, Decode):
         variants = _simpler_decode(event)
     elif isinstance(event, Extend):
         variants = (replace(event, names=_without(event.names, i)) for i in range(len(event.names)))
     for variant in variants:
-        yield _repaired(scenario, _with(scenario.events, index, variant))
+        yield repaired(scenario, _with(scenario.events, index, variant))
     if isinstance(event, Extend | Decode):
         yield _absorbed(scenario, index)
 
@@ -153,10 +162,27 @@ def _absorbed(scenario: Scenario, index: int) -> Scenario:
             chunks = (chunks[0] + chunks[1], *chunks[2:])
         return replace(other, prompt=other.prompt + longer, chunks=chunks)
 
-    return _repaired(scenario, [absorb(other) for other in _without(scenario.events, index)])
+    return repaired(scenario, [absorb(other) for other in _without(scenario.events, index)])
+
+
+def _simpler_resume(event: Resume) -> Iterator[Resume]:
+    if event.held:
+        yield replace(event, held=False)
+    if event.like:
+        yield replace(event, like=None)
+        yield from (replace(event, like=(event.like[0], n)) for n in _lower(event.like[1], 1))
+    if event.chunks:
+        yield replace(event, chunks=())
+        for i in range(len(event.chunks) - 1):
+            joined = (*event.chunks[:i], event.chunks[i] + event.chunks[i + 1], *event.chunks[i + 2 :])
+            yield replace(event, chunks=joined)
 
 
 def _simpler_admit(event: Admit) -> Iterator[Admit]:
+    if event.media:
+        yield replace(event, media=())
+        yield from (replace(event, media=((first, first),)) for first, last in event.media)
+        yield from (replace(event, media=((n, n),)) for n in _lower(event.media[0][0], 0))
     if event.held:
         yield replace(event, held=False)
     if event.like:
@@ -184,6 +210,10 @@ def _simpler_decode(event: Decode) -> Iterator[Decode]:
     if event.bucket is not None:
         yield replace(event, bucket=None)
         yield from (replace(event, bucket=n) for n in _lower(event.bucket, len(event.rows)))
+    if event.ends:
+        yield replace(event, ends=())
+    if event.undrafted:
+        yield replace(event, undrafted=())
     for i, (name, accept) in enumerate(event.rows):
         yield replace(event, rows=_without(event.rows, i))
         yield from (replace(event, rows=_with(event.rows, i, (name, n))) for n in _lower(accept, 1))
@@ -206,8 +236,9 @@ def _simpler_header(scenario: Scenario, _: int) -> Iterator[Scenario]:
         yield from _respec(scenario, groups=_without(spec.groups, i))
         yield from _respec(scenario, groups=_with(spec.groups, i, CacheGroup(group.page_size)))
         yield from _respec(scenario, groups=_with(spec.groups, i, CacheGroup(16, group.window)))
-    yield _repaired(replace(scenario, slots=4), events)
-    yield _repaired(replace(scenario, hidden_size=8), events)
+    yield repaired(replace(scenario, context=None), events)
+    yield repaired(replace(scenario, slots=4), events)
+    yield repaired(replace(scenario, hidden_size=8), events)
 
 
 def _respec(scenario: Scenario, **changes: object) -> Iterator[Scenario]:
@@ -215,47 +246,7 @@ def _respec(scenario: Scenario, **changes: object) -> Iterator[Scenario]:
         spec: Spec = replace(scenario.spec, **changes)  # type: ignore[arg-type]
     except UsageError:
         return
-    yield _repaired(replace(scenario, spec=spec), scenario.events)
-
-
-def _repaired(scenario: Scenario, events: Iterable[Event]) -> Scenario:
-    """The legal scenario nearest to ``scenario`` with ``events``: what cannot happen is cut down or left out."""
-    books = Books(scenario.spec, scenario.slots)
-    kept: list[Event] = []
-    for event in events:
-        fitted = _fitted(books, event)
-        if fitted is not None:
-            books.apply(fitted)
-            kept.append(fitted)
-    return replace(scenario, events=tuple(kept))
-
-
-def _fitted(books: Books, event: Event) -> Event | None:
-    states = books.requests
-    if isinstance(event, Admit):
-        return _fitted_admit(books, event) if event.name not in states and books.live < books.slots else None
-    if isinstance(event, Extend):
-        names = tuple(name for name in dict.fromkeys(event.names) if name in states and states[name].waits)
-        return Extend(names) if names else None
-    if isinstance(event, Finish):
-        return event if event.name in states and states[event.name].ready else None
-    most = books.spec.max_accept
-    accepts = dict(reversed(event.rows))  # of a name that stands twice after a merge, the first row counts
-    order = dict.fromkeys(name for name, _ in event.rows)
-    rows = tuple((name, min(accepts[name], most)) for name in order if name in states and states[name].ready)
-    bucket = None if event.bucket is None else max(event.bucket, len(rows))
-    return Decode(rows, bucket) if rows else None
-
-
-def _fitted_admit(books: Books, event: Admit) -> Admit | None:
-    if event.prompt < 1:
-        return None
-    donor = books.requests.get(event.like[0]) if event.like else None
-    length = min(event.like[1], donor.known_tokens, event.prompt - 1) if event.like and donor else 0
-    fitted = replace(event, like=(event.like[0], length) if event.like and length else None)
-    if event.chunks and not event.prompt - length <= sum(event.chunks) <= event.prompt:
-        fitted = replace(fitted, chunks=chunks_after_hit(fitted, 0))
-    return fitted
+    yield repaired(replace(scenario, spec=spec), scenario.events)
 
 
 def _not_admitting(events: tuple[Event, ...], name: str) -> list[Event]:
@@ -264,14 +255,19 @@ def _not_admitting(events: tuple[Event, ...], name: str) -> list[Event]:
 
 def _renamed(event: Event, names: dict[str, str]) -> Event:
     """The event with its requests renamed, those in ``names``."""
-    if isinstance(event, Admit):
+    if isinstance(event, Admit | Resume):
         like = event.like and (names.get(event.like[0], event.like[0]), event.like[1])
         return replace(event, name=names.get(event.name, event.name), like=like)
     if isinstance(event, Extend):
         return Extend(tuple(names.get(name, name) for name in event.names))
     if isinstance(event, Decode):
-        return replace(event, rows=tuple((names.get(name, name), accept) for name, accept in event.rows))
-    return Finish(names.get(event.name, event.name))
+        return replace(
+            event,
+            rows=tuple((names.get(name, name), accept) for name, accept in event.rows),
+            ends=tuple((names.get(name, name), committed) for name, committed in event.ends),
+            undrafted=tuple(names.get(name, name) for name in event.undrafted),
+        )
+    return replace(event, name=names.get(event.name, event.name))
 
 
 def _lower(value: int, low: int) -> list[int]:

@@ -26,9 +26,10 @@ from frontier_oracle.oracle.contract import (
     ForwardInputs,
     StashView,
 )
-from frontier_oracle.oracle.errors import HiddenSemanticUnsupported
+from frontier_oracle.oracle.errors import DataParallelUnsupported, HiddenSemanticUnsupported, MixedBatchUnsupported
 from frontier_oracle.reference_impl import window
 from frontier_oracle.reference_impl.extend import ChunkLayout, chunk_layout, shift_one
+from frontier_oracle.reference_impl.media import check_substitutes, substitute_
 from frontier_oracle.reference_impl.pages import locations
 from frontier_oracle.reference_impl.stash import Stash
 
@@ -36,11 +37,12 @@ from frontier_oracle.reference_impl.stash import Stash
 class Frontier:
     """The exact drafter: prompt lookahead, re-run rows, masked rows, stash with valid lengths.
 
-    Raises HiddenSemanticUnsupported for ``shifted`` heads, which k rows cannot keep exact (S1).
+    Raises HiddenSemanticUnsupported for ``shifted`` heads, which k rows cannot keep exact (S1), DataParallelUnsupported
+    for a data-parallel size above 1 (S15), MediaSubstituteMissing for media ids that it cannot replace (S16).
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset(
-        {"extend", "adopt", "padding", "stash", "load_stash", "device_only"}
+        {"extend", "adopt", "padding", "stash", "load_stash", "device_only", "media", "refusals"}
     )
     prefix_policy: ClassVar[str] = "successor"
 
@@ -48,11 +50,18 @@ class Frontier:
         spec = config.spec
         if spec.hidden not in ("chain", "target"):
             raise HiddenSemanticUnsupported(f"hidden={spec.hidden}: k rows are exact for chain and target (S1, S4)")
-
+        if config.dp_size > 1:
+            raise DataParallelUnsupported(f"dp_size={config.dp_size}: one drafter serves one rank's requests (S15)")
+        check_substitutes(config.media)
         self.config, self.model, self.spec = config, model, spec
         self.k, self.steps = spec.k, spec.steps
         dtype = getattr(torch, config.dtype)
         self._stash = Stash(config.num_slots, spec.k, config.hidden_size, dtype, config.device)
+
+    def init_forward_metadata(self, mode: str) -> None:
+        """Raises MixedBatchUnsupported for extend and decode rows in one forward (S15)."""
+        if mode == "mixed":
+            raise MixedBatchUnsupported("mixed batch: run its extend rows and its decode rows in rounds of their own")
 
     # ---- decode -------------------------------------------------------------------------------------------------
 
@@ -209,7 +218,7 @@ class Frontier:
 
     def extend_ids(self, batch: ExtendBatch, layout: ChunkLayout) -> Tensor:
         """The chunks' shift-1 ids, tokens s+1..s+n, each placeholder replaced before a depth reads it (S13). int32."""
-        shifted = shift_one(batch.input_ids, layout.ends)
+        shifted = self.in_vocabulary(shift_one(batch.input_ids, layout.ends))
         shifted[layout.ends] = self.extend_next(batch, 0, batch.sampled_ids)
         return shifted
 
@@ -220,8 +229,12 @@ class Frontier:
         """
         if i == self.steps:
             return own
-        known = batch.next_ids[:, i]
+        known = self.in_vocabulary(batch.next_ids[:, i].clone())
         return torch.where(known >= 0, known, own)
+
+    def in_vocabulary(self, ids: Tensor) -> Tensor:
+        """Prompt ids with every content hash replaced, in place; -1 stays (S16)."""
+        return substitute_(ids, self.config.media)
 
     def extend_positions(self, layout: ChunkLayout) -> Tensor:
         """Each row's own position. [N] int32."""

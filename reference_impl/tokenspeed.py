@@ -20,6 +20,7 @@ from frontier_oracle.reference_impl.frontier import Frontier
 class TokenspeedFrontier(Frontier):
     """The k-row window as published. Prefix pages are keyed by their own tokens."""
 
+    capabilities: ClassVar[frozenset[str]] = Frontier.capabilities - {"media"}
     prefix_policy: ClassVar[str] = "tokens"
     declares: ClassVar[str] = "tokenspeed_frontier"
 

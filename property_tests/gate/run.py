@@ -19,6 +19,7 @@ from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.property_tests.gate import checks, shrink_budget
 from frontier_oracle.property_tests.gate.environment import environment
 from frontier_oracle.property_tests.gate.profiles import PROFILES, Profile
+from frontier_oracle.property_tests.gate.refusals import refusals
 from frontier_oracle.property_tests.gate.results import (
     DIVERGENCE,
     EQUAL,
@@ -108,6 +109,7 @@ def _system_tasks(
     for k, rounds in profile.traces:
         yield Task(f"traces k={k}", system.name, checks.traces, (sequences, k, profile.trace_block, rounds))
     yield Task("known", system.name, checks.known)
+    yield Task("refusals", system.name, refusals)
     yield Task("determinism", system.name, checks.determinism, (seed + 1, 25))
 
 
@@ -134,9 +136,7 @@ def _run_all(work: list[Task], jobs: int, progress: Progress, systems: list[str]
         finally:
             shrink_budget.use(None)
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(
-        min(jobs, len(work)), mp_context=context, initializer=_start_worker, initargs=(budgets,)
-    )
+    pool = ProcessPoolExecutor(min(jobs, len(work)), mp_context=context, initializer=_start_worker, initargs=(budgets,))
     with pool:
         futures: list[Future[Any]] = []
         with _no_interrupts():

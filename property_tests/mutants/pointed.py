@@ -26,6 +26,11 @@ POINTED = (
     "k4 page4 | a: p12 | b: p10 hit a 8 | b1, a2",
     "k4 page4 | a: p12 | z: p12 | z2 | end z | b: p13 hit a 11 chunks 8,1,4 | b1, b1",
     "k4 steps1 page4 | a: p12 | z: p12 | end z | b: p10 hit a 9 | b1, b2 | a2",
+    # abort, preempt and resume, ends inside an accepted run, idle rows, drafts thrown away
+    "k4 page4 slots2 | a: p9 chunks 4,5 held | b: p5 | +a | b2 | abort a | c: p6 | c2 b1, b3 c1",
+    "k4 page4 | a: p9 | b: p6 | a3 b1 | preempt a | b2 | a: resume chunks 6,7 | a1 b3, b1 a4",
+    "k4 page4 slots2 | a: p9 | b: p6 | a4e2 b1 | c: p8 | a0 c3 b2, b1 a0 c1 /4, c0 b2",
+    "k4 page4 | a: p9 | b: p6 | a2! b3, a1! b4, b1 a1, a4 b3",
     # heads, depths, conv widths, cache groups, sliding windows
     "k4 page4 target | a: p9 chunks 4,5 | a1, a3, a2",
     "k3 steps3 page4 | a: p8 chunks 4,4 | a1, a3, a1",
@@ -42,6 +47,15 @@ POINTED = (
     " | d: p6 hit z 5 | d1",
     "k4 slots8 | a: p4 | b: p5 | c: p6 | d: p7 | e: p8 | f: p9 | g: p4 | h: p5 | h1 g2 f3 e4 d1 c2 b3 a4 /16",
 )  # fmt: skip
+
+# For the exact base alone: an index-level design has no media ids.
+MEDIA = ("k4 page4 | a: p9 media 2-3,8-8 | a1, a2", "k4 page4 | a: p9 media 5-6 chunks 5,4 | a1")
+
+
+@cache
+def pointed_media() -> tuple[Scenario, ...]:
+    """Those with media ids, parsed."""
+    return tuple(parse(text) for text in MEDIA)
 
 
 @cache

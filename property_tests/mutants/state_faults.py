@@ -178,6 +178,24 @@ class _PagesKeyedByTokens(Frontier):
     prefix_policy: ClassVar[str] = "tokens"
 
 
+@planted("pages_keyed_by_bigrams", "prefix pages are keyed by one token behind them, however many depths", "FO201",
+         (FRONTIER,), why="the policy of one-layer drafters: deeper ones keep the donor's continuation")  # fmt: skip
+class _PagesKeyedByBigrams(Frontier):
+    prefix_policy: ClassVar[str] = "bigram"
+
+
+@planted("last_page_dropped", "the last matched page is run again, though it may be smaller than steps", "FO201",
+         (FRONTIER,), why="of pages smaller than steps one is too little")  # fmt: skip
+class _LastPageDropped(Frontier):
+    prefix_policy: ClassVar[str] = "drop_last"
+
+
+@planted("pages_finalized_only", "a donor gives out what it will not rewrite, keyed by its own tokens", "FO201",
+         (FRONTIER,), why="what is final for the donor is still the donor's continuation")  # fmt: skip
+class _PagesFinalizedOnly(Frontier):
+    prefix_policy: ClassVar[str] = "finalized"
+
+
 @planted("stash_assumed_after_hit", "after a prefix hit all k-1 stash entries are taken as valid", "FO206", (FRONTIER,),
          why=NO_RESET)  # fmt: skip
 class _StashAssumedAfterHit(Frontier):

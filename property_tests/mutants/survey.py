@@ -18,13 +18,14 @@ from frontier_oracle.property_tests.gate.results import MutantResult
 from frontier_oracle.property_tests.mutants import (  # noqa: F401
     chunk_faults,
     contract_faults,
+    event_faults,
     place_faults,
     range_faults,
     state_faults,
     window_faults,
 )
 from frontier_oracle.property_tests.mutants.planting import FRONTIER, PLANTED, Mutant
-from frontier_oracle.property_tests.mutants.pointed import pointed
+from frontier_oracle.property_tests.mutants.pointed import pointed, pointed_media
 from frontier_oracle.property_tests.shield import AdapterError
 
 RANDOM_SCENARIOS = 60
@@ -54,7 +55,7 @@ def kill(mutant: Mutant, base: str, seed: int, limit: int = RANDOM_SCENARIOS) ->
     The first finding decides, right or wrong; findings that the base's design declares do not count.
     """
     rounds = 0
-    for scenario in _scenarios(seed, limit):
+    for scenario in _scenarios(seed, limit, base):
         found, run = first_finding(mutant, base, scenario)
         rounds += run
         if found:
@@ -62,8 +63,9 @@ def kill(mutant: Mutant, base: str, seed: int, limit: int = RANDOM_SCENARIOS) ->
     return MutantResult(mutant.id, base, mutant.code, "", "", rounds)
 
 
-def _scenarios(seed: int, limit: int) -> Iterator[Scenario]:
+def _scenarios(seed: int, limit: int, base: str) -> Iterator[Scenario]:
     yield from pointed()
+    yield from pointed_media() if base == FRONTIER else ()
     for index in range(limit):
         yield random_scenario(seed, index, Limits())
 

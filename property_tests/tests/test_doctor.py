@@ -22,7 +22,8 @@ def system_with(**changes: Any) -> Callable[[Any, Any], Any]:
 
     def make(config: Any, model: Any) -> Any:
         inner = sound(config, model)
-        names = ("extend", "decode", "adopt", "release", "stash", "load_stash", "capabilities", "prefix_policy")
+        names = ("extend", "decode", "adopt", "release", "stash", "load_stash", "capabilities", "prefix_policy",
+                 "init_forward_metadata")  # fmt: skip
         members = {name: getattr(inner, name) for name in names}
         for name, change in changes.items():
             if change is MISSING:
@@ -79,7 +80,7 @@ MISTAKES: dict[str, tuple[Any, str, str]] = {
     "a string of them": (system_with(capabilities="extend"), "capabilities", "is a str, expected a frozenset"),
     "a misspelt one": (system_with(capabilities=frozenset({"extends"})), "capabilities", "did you mean 'extend'?"),
     "no policy": (system_with(prefix_policy=MISSING), "prefix_policy", "there is no prefix_policy"),
-    "unknown policy": (system_with(prefix_policy="bigram"), "prefix_policy", "unknown prefix_policy 'bigram'"),
+    "unknown policy": (system_with(prefix_policy="trigram"), "prefix_policy", "unknown prefix_policy 'trigram'"),
     "extend raises": (system_with(extend=raising), "extend runs", "extend() raised RuntimeError: no graph for this"),
     "decode raises": (system_with(decode=raising), "decode runs", "decode() raised RuntimeError: no graph for this"),
     "a list": (

@@ -47,7 +47,7 @@ def test_a_green_run_says_what_it_checked_and_what_it_does_not_prove() -> None:
     assert report.verdict == EQUAL, report.sentence
     assert [s.name for s in report.systems] == ["frontier", "tokenspeed_frontier"]
     kinds = {check.kind for system in report.systems for check in system.checks}
-    assert kinds == {"random", "inductive", "base", "exhaustive", "bulk", "traces", "known", "determinism"}
+    assert kinds == {"random", "inductive", "base", "exhaustive", "bulk", "traces", "known", "determinism", "refusals"}
     assert {d.id for d in report.deviations if d.seen} == {
         "mid_chunk_tail",
         "short_prompt",

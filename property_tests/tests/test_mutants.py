@@ -12,9 +12,10 @@ from frontier_oracle.property_tests.mutants.pointed import pointed
 from frontier_oracle.property_tests.mutants.survey import RAISED, cases, first_finding, kill, mutant_of, survey
 from frontier_oracle.reference_impl.frontier import Frontier
 
-# What is no index term: views for checking, what strings the terms together, and the places of a chunk's rows, where
-# position and location come from one term; their faults are planted one by one in what a call is given.
-NOT_TERMS = {"stash", "load_stash", "run_depths", "extend_positions"}
+# What is no index term: views for checking, what refuses (test_refusals.py), what strings the terms together, and the
+# places of a chunk's rows, where position and location come from one term; their faults are planted one by one in what
+# a call is given.
+NOT_TERMS = {"stash", "load_stash", "run_depths", "extend_positions", "init_forward_metadata"}
 
 
 def test_every_planted_fault_is_killed_by_the_rule_that_names_it() -> None:
