@@ -109,11 +109,12 @@ def test_scenarios_with_events_shrink_to_the_event_that_matters() -> None:
         validate(scenario)
         return {"resume", "media"} <= features(scenario)
 
-    for fails, text in ((late_row, "k2 W1 | a: p1 | b: p1 | end a | a0 b1"), (resumed_media, "")):
+    smallest = {"k2 W1 | a: p1 | b: p1 | end a | a0 b1", "k2 W1 | a: p1 | end a | b: p1 | a0 b1"}
+    for fails, texts in ((late_row, smallest), (resumed_media, set[str]())):
         found = next(s for s in (random_scenario(3, i, LIMITS) for i in range(400)) if fails(s) and len(s.events) > 9)
         small = shrink(found, fails)
         assert fails(small) and len(small.events) <= 4, render(small)
-        assert not text or render(small) == text
+        assert not texts or render(small) in texts
 
 
 # -- chunking ----------------------------------------------------------------------------------------------------------
