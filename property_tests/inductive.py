@@ -123,6 +123,12 @@ def base_check(system: SystemUnderTest, profile: str) -> tuple[CheckResult, froz
         if judged.undeclared and judged.undeclared[0].code not in findings and len(findings) < MAX_REPORTS:
             findings[judged.undeclared[0].code] = report_failure(system, scenario, judged)
     check = CheckResult(
-        "base", "base", result.cases, result.request_rounds, tuple(findings.values()), result.seconds, notes=(result.statement,)
+        "base",
+        "base",
+        result.cases,
+        result.request_rounds,
+        tuple(findings.values()),
+        result.seconds,
+        notes=(result.statement,),
     )
     return check, frozenset()

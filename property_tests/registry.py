@@ -6,11 +6,9 @@ import difflib
 import importlib
 import os
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from frontier_oracle.oracle.contract import DraftConfig, DraftModel
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.property_tests.shield import Factory, in_words
 
@@ -30,7 +28,6 @@ LIGHT = ("cuda_eager", "cuda_tape", "minimal")
 
 class HardwareMissing(Exception):
     """What was asked for needs hardware that is not there (exit 3)."""
-
 
 
 def load_system(name: str) -> Factory:

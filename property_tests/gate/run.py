@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -134,9 +135,7 @@ def _run_all(work: list[Task], jobs: int, progress: Progress, systems: list[str]
         finally:
             shrink_budget.use(None)
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(
-        min(jobs, len(work)), mp_context=context, initializer=_start_worker, initargs=(budgets,)
-    )
+    pool = ProcessPoolExecutor(min(jobs, len(work)), mp_context=context, initializer=_start_worker, initargs=(budgets,))
     with pool:
         futures: list[Future[Any]] = []
         with _no_interrupts():
@@ -148,6 +147,8 @@ def _run_all(work: list[Task], jobs: int, progress: Progress, systems: list[str]
             for future in wait(futures, return_when=FIRST_EXCEPTION).done:
                 future.result()
             return [future.result() for future in futures]
+        except BrokenProcessPool:
+            raise UsageError("a worker died: a crash or exit in a system under test; --jobs 1 shows where") from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in set(multiprocessing.active_children()) - others:
