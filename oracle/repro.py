@@ -184,7 +184,7 @@ class _Reader:
         return scenario
 
     def _policy(self, data: Json) -> str | None:
-        policy = self._value(data, "policy", lambda value: None if value is None else _str(value))
+        policy: str | None = self._value(data, "policy", lambda value: None if value is None else _str(value))
         if policy is not None and policy not in POLICIES:
             self._fail("policy", f"prefix policy {policy!r} is unknown, known are {', '.join(POLICIES)}")
         return policy

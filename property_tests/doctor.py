@@ -146,11 +146,12 @@ def _declares(system: Any) -> Iterator[Diagnosis]:
     if isinstance(declares, str) and declares in DESIGNS:
         yield Diagnosis("declares", True, f"declares the design {declares!r}")
     elif declares != "":
-        close = difflib.get_close_matches(declares, DESIGNS, n=1) if isinstance(declares, str) else []
-        got = repr(declares) if isinstance(declares, str) else f"a {type(declares).__name__}"
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
         mend = f"leave declares out, or set it to the name of a design: {', '.join(DESIGNS)}"
-        yield Diagnosis("declares", False, f"declares is {got}, no design of that name is known{hint}", mend)
+        got = f"declares is of type {type(declares).__name__}, expected the name of a design"
+        if isinstance(declares, str):
+            close = difflib.get_close_matches(declares, DESIGNS, n=1)
+            got = f"declares unknown design {declares!r}" + (f" (did you mean {close[0]!r}?)" if close else "")
+        yield Diagnosis("declares", False, got, mend)
 
 
 def _round_checks(report: RoundReport, config: DraftConfig) -> Iterator[Diagnosis]:

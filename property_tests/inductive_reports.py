@@ -1,4 +1,4 @@
-"""Failing cases of the inductive step as findings: one that a scenario replays where there is one, else one in words."""
+"""Failing cases of the inductive step as one finding: one that a scenario replays if there is any, else in words."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def report_cases(system: SystemUnderTest, results: Sequence[InductiveResult]) ->
         "because": what,
         "inductive": f"one round from the state {state}" if frontier else "one round of a whole batch",
         "spec": render(Scenario(spec)),
-        "failing": f"{len(failing)} cases of {configurations} configurations; no scenario tried leads into one",
+        "failing": f"cases {len(failing)}, configurations {configurations}; no scenario that was tried shows it",
     }
     return [plain(code_of(what), detail)]
 

@@ -22,8 +22,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 equal, 1 divergence or a drop, 2 usage, adapter or corrupt file, 3 required hardware missing, "
-    "5 nothing ran, 130 interrupted.",
+    epilog="Exit codes: 0 equal, 1 divergence or a drop, 2 usage, adapter or corrupt file, 3 required hardware "
+    "missing, 5 nothing ran, 130 interrupted.",
 )
 app.command("gate", short_help="Hold drafters to the oracle; a table, one verdict.")(gate.gate)
 app.command("replay", short_help="Run one scenario, or a repro file, again.")(replay.replay)
@@ -80,6 +80,8 @@ def run(arguments: Sequence[str]) -> int:
         # Whoever read stdout has gone; what is still buffered has nowhere to go when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.DIVERGENCE
+    except SystemExit as error:  # never the verbs' own: a verdict that an adapter makes up is none
+        return _refuse(f"the system under test ended the program (exit {error.code})", exits.USAGE)
     except Exception as error:
         if hasattr(error, "format_message"):  # click's usage errors; newer typers bring a click of their own
             return _refuse(_usage(error), exits.USAGE)

@@ -28,7 +28,7 @@ SystemsOption = Annotated[
     typer.Option(
         "--system",
         metavar="NAME|pkg.mod:make",
-        help="A built-in system, or the factory of your adapter. Repeatable; default: every built-in one that needs no GPU.",
+        help="A built-in system, or your adapter's factory. Repeatable; default: every built-in one that needs no GPU.",
         show_default=False,
     ),
 ]

@@ -52,7 +52,8 @@ KNOWN: dict[str, str] = {
         " | end c | d: p6 hit z 5 | d1, d1 | end d | e: p6 hit z 5 | e2"
     ),
     "EXTEND rounds of unequal chunks": (
-        "k5 page4 | a: p12 chunks 7,1,4 held | b: p9 chunks 2,6,1 held | c: p3 held | +a b c | +b a | +a b | c2 a1 b5, b1 c4"
+        "k5 page4 | a: p12 chunks 7,1,4 held | b: p9 chunks 2,6,1 held | c: p3 held | +a b c | +b a | +a b"
+        " | c2 a1 b5, b1 c4"
     ),
     "valid length grows after a short hit": "k6 steps1 page4 | a: p9 | b: p6 hit a 5 | b1, b1, b1, b2, b1",
     "short prompts, accepts of 1": "k5 page4 | a: p1 | b: p2 | c: p3 | b1 a1 c1, a1 c1 b1, c1 b1 a1, a1 b5 c1",

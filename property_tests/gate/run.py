@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -148,6 +149,8 @@ def _run_all(work: list[Task], jobs: int, progress: Progress, systems: list[str]
             for future in wait(futures, return_when=FIRST_EXCEPTION).done:
                 future.result()
             return [future.result() for future in futures]
+        except BrokenProcessPool:
+            raise UsageError("a worker died: a crash or exit in a system under test; --jobs 1 shows where") from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in set(multiprocessing.active_children()) - others:

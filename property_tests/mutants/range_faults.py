@@ -57,9 +57,7 @@ class _FourthHitNotReset(Frontier):
             self._stash.valid_lens[slot] = kept
 
 
-@planted(
-    "deep_hidden_of_batched_chunks", "chunks of several requests give depths from 2 on the target's hidden", "FO102"
-)
+@planted("deep_hidden_of_batched_chunks", "in a batch of chunks, depths from 2 on get the target's hidden", "FO102")
 class _DeepHiddenOfBatchedChunks(Watching):
     def depth_hidden(self, depth: int, target: Tensor, previous: Tensor) -> Tensor:
         batched = not self.decoding and len(self.batch.prefix_lens) > 1

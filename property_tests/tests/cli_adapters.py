@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from torch import Tensor
@@ -22,6 +23,33 @@ class RaisesInDecode(Frontier):
 
 def raises_in_make(config: DraftConfig, model: DraftModel) -> Any:
     raise RuntimeError("no such kernel")
+
+
+class Chatty(Frontier):
+    """Prints where it can."""
+
+    def decode(self, batch: DecodeBatch) -> Tensor:
+        print("decoding")
+        return super().decode(batch)
+
+
+class ChattyTokens(Chatty):
+    prefix_policy = "tokens"
+
+
+class LeavesWhenAsked(Frontier):
+    """Ends the program, as success, when it is asked what it is."""
+
+    @property
+    def prefix_policy(self) -> str:  # type: ignore[override]
+        raise SystemExit(0)
+
+
+class Dies(Frontier):
+    """Takes its process with it."""
+
+    def decode(self, batch: DecodeBatch) -> Tensor:
+        os._exit(0)
 
 
 def empty(config: DraftConfig, model: DraftModel) -> Any:

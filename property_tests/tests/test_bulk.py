@@ -13,12 +13,15 @@ from torch import Tensor
 from frontier_oracle.oracle.bulk import BulkLayout
 from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig
 from frontier_oracle.oracle.language import parse, render
+from frontier_oracle.oracle.scenario import requests
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 from frontier_oracle.property_tests import exhaustive
 from frontier_oracle.property_tests.bench_oracle import bench
 from frontier_oracle.property_tests.bulk import BulkResult, run_bulk
 from frontier_oracle.property_tests.bulk_random import bulk_case, run_random
 from frontier_oracle.property_tests.exhaustive import all_accepts, run_exhaustive
+from frontier_oracle.property_tests.mutants.planting import FRONTIER
+from frontier_oracle.property_tests.mutants.survey import mutant_of
 from frontier_oracle.property_tests.probe import DigestProbe
 from frontier_oracle.reference_impl import frontier, tokenspeed, window
 from frontier_oracle.reference_impl.frontier import Frontier
@@ -237,6 +240,33 @@ def test_random_runs_are_exact_and_repeatable() -> None:
     again = bulk_case(5, 3, 32)
     assert np.array_equal(again.accepts, bulk_case(5, 3, 32).accepts)
     assert bulk_case(6, 3, 32).seed != again.seed
+
+
+def test_long_contexts_come_early_and_far_ones_to_long_runs() -> None:
+    early, far = bulk_case(0, 1), bulk_case(0, 40)
+    assert early.prompt > 300 and len(early.accepts) <= 16 and far.prompt > 32_760 and len(far.accepts) <= 2
+    for case in (early, bulk_case(0, 1, one_shot=True), far):
+        assert sum(case.chunks) == case.prompt
+        run = run_bulk(
+            frontier.make,
+            case.spec,
+            case.accepts,
+            case.prompt,
+            case.chunks,
+            case.hidden_size,
+            case.pad_to,
+            1,
+            case.seed,
+        )
+        assert run.failures == []
+    sizes = {group.page_size for index in range(8) for group in bulk_case(0, index).spec.groups}
+    assert {1, 4, 16, 32, 64} <= sizes
+
+
+def test_positions_in_a_byte_fail_in_bulk_and_come_back_as_a_scenario() -> None:
+    result = run_random(mutant_of("positions_in_a_byte").system(FRONTIER), 10**4, seed=2, batch=16)
+    assert result.failures and {failure.case % 8 for failure in result.failures} == {1}
+    assert max(request.prompt for request in requests(parse(result.failures[0].text)).values()) > 300
 
 
 def test_a_failing_request_comes_back_as_a_scenario() -> None:

@@ -283,9 +283,13 @@ def test_bench_oracle_prints_rows(capsys: Capture, monkeypatch: pytest.MonkeyPat
 
 
 def test_every_verb_has_help(capsys: Capture) -> None:
-    for verb in ([], ["gate"], ["replay"], ["explain"], ["doctor"], ["bench"], ["bench", "oracle"]):
+    verbs = ["gate", "replay", "explain", "doctor", "atlas", "report", "compare", "bench"]
+    for verb in ([], *([verb] for verb in verbs), ["bench", "oracle"], ["bench", "round"]):
         assert run([*verb, "--help"]) == 0
         assert "Usage: frontier-oracle" in capsys.readouterr().out
+    assert run(["--help"]) == 0
+    rows = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith(("│ ", "| "))]
+    assert [word for word in rows if not word.startswith("-")] == verbs, "one line each"
     assert run([]) == 2, "a verb is needed"
 
 

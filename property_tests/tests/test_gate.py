@@ -16,7 +16,7 @@ from frontier_oracle.property_tests.gate.results import DIVERGENCE, EQUAL, NOTHI
 from frontier_oracle.property_tests.gate.system import SystemUnderTest, resolve
 from frontier_oracle.reference_impl.frontier import Frontier
 
-TINY = Profile("dev", 6, 600, ((2, 3),), ((4, 500),), 32, 2)
+TINY = Profile("dev", 8, 600, ((2, 3),), ((4, 500),), 32, 2)
 THIRTY_EVENTS = "k4 page4 | a: p9 chunks 4,5 | b: p7 | " + ", ".join(
     f"a{1 + i % 4} b{1 + i % 3}" if i % 2 else f"b{1 + i % 4}" for i in range(28)
 )
@@ -45,7 +45,12 @@ def test_a_green_run_says_what_it_checked_and_what_it_does_not_prove() -> None:
     progress = run.Progress(on_change=lambda p, label: told.append(f"{p.done}/{p.total} {label}"))
     report = run.run_gate(run.GateOptions(profile="dev", jobs=1, mutants=False), progress)
     assert report.verdict == EQUAL, report.sentence
-    assert [s.name for s in report.systems] == ["frontier", "tokenspeed_frontier"]
+    full, light = ([s.name for s in report.systems if s.light is wanted] for wanted in (False, True))
+    assert full == ["frontier", "tokenspeed_frontier"] and light == ["cuda_eager", "cuda_tape", "minimal"]
+    work = {s.name: sum(c.request_rounds for c in s.checks if c.kind == "random") for s in report.systems}
+    assert work["cuda_eager"] < work["frontier"]
+    assert "Equal: frontier and tokenspeed_frontier kept their books over " in report.sentence
+    assert ", cuda_eager, cuda_tape and minimal in a light run too; inductive" in report.sentence
     kinds = {check.kind for system in report.systems for check in system.checks}
     assert kinds == {"random", "inductive", "base", "exhaustive", "bulk", "traces", "known", "determinism", "refusals"}
     assert {d.id for d in report.deviations if d.seen} == {

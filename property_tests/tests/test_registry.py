@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from frontier_oracle.oracle.errors import UsageError
-from frontier_oracle.property_tests.registry import BUILT_IN, load_system
+from frontier_oracle.property_tests.registry import DEFAULT, LIGHT, HardwareMissing, load_system
 
 MODULES = {
     "good_adapter": "def make(config, model):\n    return 'built'\nclass Drafter:\n    make = make\nlimit = 3\n",
@@ -26,9 +26,16 @@ def adapters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", DEFAULT)
 def test_built_in(name: str) -> None:
     assert callable(load_system(name))
+
+
+def test_a_system_that_needs_a_gpu_says_so_and_is_no_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "cuda_graph" not in DEFAULT and set(LIGHT) < set(DEFAULT)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(HardwareMissing, match="cuda_graph needs a CUDA device"):
+        load_system("cuda_graph")
 
 
 @pytest.mark.usefixtures("adapters")
@@ -41,7 +48,8 @@ def test_an_adapter_in_the_current_directory() -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("fronteer", "unknown system 'fronteer' (did you mean 'frontier'?): known are frontier, tokenspeed_frontier;"),
+        ("fronteer", "unknown system 'fronteer' (did you mean 'frontier'?): known are frontier, tokenspeed_frontier, "),
+        ("fronteer", "cuda_eager, cuda_tape, minimal, cuda_graph; name an adapter of your own as pkg.mod:make"),
         ("zzz", "unknown system 'zzz': known are frontier"),
         ("", "unknown system ''"),
         ("adapter.py:make", "expected pkg.mod:make, a module's dotted name"),

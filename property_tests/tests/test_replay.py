@@ -51,9 +51,9 @@ def test_the_text_of_a_failure_pastes_back_and_fails_identically(scenario: str) 
 
 def test_what_the_gate_reports_is_what_its_replay_line_shows() -> None:
     system = resolve(FAULTY)
-    scenario = random_scenario(0, 3)
+    stream = (random_scenario(0, index) for index in range(100))
+    scenario = next(scenario for scenario in stream if judge(system, scenario).undeclared)
     judged = judge(system, scenario)
-    assert judged.undeclared
     report = report_failure(system, scenario, judged, max_seconds=5.0)
     again = pasted("\n".join(report.story))
     assert keys(again)[0] == (report.code, report.round, report.request, report.depth, report.position)
