@@ -175,7 +175,9 @@ class Books:
                 raise ScenarioError(f"idle row of unknown request {name}: admit it first, as in '{name}: p4'")
         live = dict(event.live)
         if not live:
-            raise ScenarioError("only idle rows: at least one row that accepts a token")
+            limit = f"1..{self.spec.max_accept} (min(k, steps+1))"
+            name = event.rows[0][0]
+            raise ScenarioError(f"accept length 0 of request {name} is outside {limit} where no other row accepts one")
         for name, committed in event.ends:
             if not 1 <= committed <= live.get(name, 0):
                 raise ScenarioError(f"{committed} tokens committed of request {name}: expected 1..{live.get(name, 0)}")

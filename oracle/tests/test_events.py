@@ -55,7 +55,7 @@ def test_data_of_before_these_events_still_reads_and_is_written_the_same() -> No
         ("a: p4 | b: p4 | preempt a | a: resume hit b 2", "resumes on its own tokens only"),
         ("a: p4 | a3e4", "4 tokens committed of request a: expected 1..3"),
         ("a: p4 | a3e0", "0 tokens committed of request a: expected 1..3"),
-        ("a: p4 | a0", "only idle rows"),
+        ("a: p4 | a0", "is outside 1..4 (min(k, steps+1)) where no other row accepts one"),
         ("a: p4 | a1 b0", "idle row of unknown request b"),
         ("a: p4 | a1! | a2", "whose drafts were thrown away: expected 1"),
         ("a: p4 | a2e1!", "it is not in the round, or it ends with it"),
