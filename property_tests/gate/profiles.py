@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 class Profile:
     """scenarios, bulk_rounds: per system; exhaustive: (k, rounds) pairs; traces: (k, rounds) pairs, k is what accept
     lengths are clipped to, and above so many rounds only every n-th sequence is driven; trace_block: rounds a trace
-    drives one request for; shards: tasks the random work is split into."""
+    drives one request for; shards: tasks the random work is split into; twice: scenarios run a
+    second time, to see the same bytes."""
 
     name: str
     scenarios: int
@@ -18,6 +19,7 @@ class Profile:
     traces: tuple[tuple[int, int], ...]
     trace_block: int
     shards: int
+    twice: int
 
     def light(self) -> Profile:
         """For systems that stand beside the ones that a run is about: the same checks on a part of the work, the
@@ -30,14 +32,15 @@ class Profile:
             exhaustive=tuple(sorted(self.exhaustive, key=lambda point: point[0] ** point[1])[:2]),
             traces=((4, 20_000),),
             shards=1,
+            twice=5,
         )
 
 
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile("dev", 200, 20_000, ((2, 6), (3, 5), (4, 4)), ((4, 20_000),), 32, 2),
-        Profile("ci", 1_100, 110_000, ((2, 6), (3, 6), (4, 6)), ((4, 200_000), (8, 20_000)), 32, 4),
+        Profile("dev", 200, 20_000, ((2, 6), (3, 5), (4, 4)), ((4, 20_000),), 32, 2, 10),
+        Profile("ci", 1_010, 105_000, ((2, 6), (3, 6), (4, 6)), ((4, 200_000), (8, 20_000)), 32, 4, 15),
         Profile(
             "nightly",
             20_000,
@@ -46,6 +49,7 @@ PROFILES = {
             ((3, 10**9), (4, 10**9), (8, 10**9), (16, 10**6)),
             256,
             16,
+            200,
         ),
     )
 }

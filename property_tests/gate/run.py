@@ -111,7 +111,7 @@ def _system_tasks(
         yield Task(f"traces k={k}", system.name, checks.traces, (sequences, k, profile.trace_block, rounds))
     yield Task("known", system.name, checks.known)
     yield Task("refusals", system.name, refusals)
-    yield Task("determinism", system.name, checks.determinism, (seed + 1, 25))
+    yield Task("determinism", system.name, checks.determinism, (seed + 1, profile.twice))
 
 
 def _sequences(directory: Path | None) -> list[tuple[int, ...]]:
