@@ -10,7 +10,7 @@ from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.oracle.rules import Divergence
 
 Factory = Callable[[DraftConfig, DraftModel], Any]
-CALLS = ("extend", "decode", "adopt", "release", "stash", "load_stash")
+CALLS = ("extend", "decode", "adopt", "release", "stash", "load_stash", "init_forward_metadata")
 LONGEST = 300
 
 

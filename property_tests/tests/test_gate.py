@@ -16,7 +16,7 @@ from frontier_oracle.property_tests.gate.results import DIVERGENCE, EQUAL, NOTHI
 from frontier_oracle.property_tests.gate.system import SystemUnderTest, resolve
 from frontier_oracle.reference_impl.frontier import Frontier
 
-TINY = Profile("dev", 8, 600, ((2, 3),), ((4, 500),), 32, 2)
+TINY = Profile("dev", 8, 600, ((2, 3),), ((4, 500),), 32, 2, 3)
 THIRTY_EVENTS = "k4 page4 | a: p9 chunks 4,5 | b: p7 | " + ", ".join(
     f"a{1 + i % 4} b{1 + i % 3}" if i % 2 else f"b{1 + i % 4}" for i in range(28)
 )
