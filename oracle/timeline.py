@@ -116,8 +116,10 @@ class Timeline:
         """All of the scenario's steps."""
         events = self.scenario.events
         for position, event in enumerate(events):
-            later = {e.like[0] for e in events[position + 1 :] if isinstance(e, Admit | Resume) and e.like is not None}
-            yield from self.advance(event, not later.isdisjoint(leaving(event)))
+            gone = leaving(event)
+            later = events[position + 1 :] if gone else ()
+            kept = any(isinstance(e, Admit | Resume) and e.like is not None and e.like[0] in gone for e in later)
+            yield from self.advance(event, kept)
 
     def advance(self, event: Event, kept: bool = False) -> Iterator[Step]:
         """One event's steps. kept: the prefix cache keeps the pages of the requests that leave (a later hit names

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +21,7 @@ from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.property_tests.bulk import BrokenContract, torch_threads
 from frontier_oracle.property_tests.convert import channels_of, to_tensor, to_torch
 from frontier_oracle.property_tests.probe import DigestProbe
-from frontier_oracle.property_tests.shield import AdapterError, Factory
+from frontier_oracle.property_tests.shield import Factory, shielded
 
 NEEDS = frozenset({"stash", "load_stash"})
 STOP_AT = 20
@@ -94,7 +93,7 @@ class SteppedSystem:
     def __init__(self, factory: Factory, step: InductiveStep, record: bool = False) -> None:
         self.step, self.config = step, step.config
         self.probe = DigestProbe(step.config, ring_rows=step.ring_rows, record=record)
-        self.system = _call(lambda: factory(step.config, self.probe), "make(config, model)")
+        self.system = shielded(factory)(step.config, self.probe)
         self.capabilities = frozenset(self.system.capabilities)
         if self.capabilities >= NEEDS:
             self._load()
@@ -108,14 +107,14 @@ class SteppedSystem:
         count, width = step.stash_hidden.shape
         hidden = channels_of(step.stash_hidden.reshape(-1), config).view(count, width, -1)
         slots, tokens, valid = (to_tensor(a, config) for a in (step.stash_slots, step.stash_tokens, step.stash_valid))
-        _call(lambda: self.system.load_stash(slots, tokens, hidden, valid), "load_stash()")
+        self.system.load_stash(slots, tokens, hidden, valid)
 
     def decode(self) -> np.ndarray:
         """Run the round. Returns the cases' rows, [B, steps+1] int32; raises BrokenContract for another result."""
         batch = to_torch(self.step.batch, self.config)
         if "padding" not in self.capabilities:
             batch = _without_padding(batch, self.step.count)
-        returned = _call(lambda: self.system.decode(batch), "decode()")
+        returned = self.system.decode(batch)
         want = (len(batch.seq_lens), self.step.spec.steps + 1)
         if not isinstance(returned, torch.Tensor) or returned.dtype != torch.int32 or returned.shape != want:
             got = f"{returned.dtype} {list(returned.shape)}" if isinstance(returned, torch.Tensor) else repr(returned)
@@ -152,10 +151,3 @@ def _without_padding(batch: DecodeBatch, count: int) -> DecodeBatch:
         batch.hidden[:rows],
         tuple(table[:count] for table in batch.page_table),
     )
-
-
-def _call(action: Any, what: str) -> Any:
-    try:
-        return action()
-    except Exception as error:  # an adapter may raise anything; the user gets one line
-        raise AdapterError(f"the system raised in {what}: {type(error).__name__}: {error}") from error
