@@ -56,7 +56,7 @@ nightly: $(VENV)/.run
 	@$(BIN)/frontier-oracle gate --profile nightly --report $(call REPORTS,build/nightly)
 
 gpu: links
-	@echo "gpu: tests marked gpu, then measurements (into $(OUT)), with $$(command -v $(PYTHON)); no environment is made"
+	@echo "gpu: tests marked gpu, then the gate and measurements (into $(OUT)), with $$(command -v $(PYTHON)); no environment is made"
 	@$(PYTHON) -c 'import torch, triton; assert torch.cuda.is_available()' 2>/dev/null \
 		|| { echo "make: gpu needs a CUDA device, and torch and triton in $(PYTHON)" >&2; exit 3; }
 	@PYTHONPATH=$(LINKS) $(PYTHON) -m pytest -q -m gpu

@@ -58,6 +58,22 @@ def round_table(rows: list[Row]) -> str:
     return table(head, lines)
 
 
+def gate_section(gate: Row) -> list[str]:
+    """The gate's verdict on captured graphs, what each check did, and which rule killed each fault of capture."""
+    checks = [
+        [c["id"], f"{c['cases']:,}", f"{c['request_rounds']:,}", c["skipped"] or ", ".join(c["findings"]) or "ok"]
+        for c in gate["checks"]
+    ]
+    killed = [[p["id"], p["base"], p["expected"], p["got"] or "survived"] for p in gate["planted_in_captures"]]
+    return [
+        f"`{gate['command']}` (seed {gate['seed']}, {gate['seconds']:.0f} s): {gate['sentence']}",
+        "Every call of the draft model inside a captured round is judged as in an eager one: the probe writes what it "
+        "is given into tensors of the captured region, and they are read after each replay.",
+        table(["check", "cases", "request-rounds", "result"], checks),
+        table(["planted in a capture", "on", "rule", "killed by"], killed),
+    ]
+
+
 def render(result: Row) -> str:
     """The whole run: machine, equivalence, both tables, sanitizer, each with its method."""
     equivalence, sanitizer = result["equivalence"], result["sanitizer"]
@@ -72,6 +88,9 @@ def render(result: Row) -> str:
         f"{len(equivalence['findings'])} findings ({equivalence['request_rounds_per_second']:,.0f} a second, bound by "
         f"{equivalence['bound']}). Every accept sequence of {exhaustive}.",
         killed,
+        "## The gate on captured graphs",
+        *gate_section(result["gate"]),
+        "## Tape and graph",
         "Operations on which tape and graph differ: " + (", ".join(result["capture"]["differences"]) or "none") + ".",
         "## Bookkeeping of a round",
         bench_table(result["bench"]),

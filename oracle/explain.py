@@ -175,6 +175,7 @@ SAID = {
     "FO208": ("the ring rows before the page's end", "others"),
     "FO209": ("what stands in the shared cell", "another value"),
     "FO302": ("a round without host reads", "a tensor's values were read on the host"),
+    "FO303": ("the addresses of the capture", "buffers that stand elsewhere"),
     "FO401": ("the types and shapes of the contract", "others"),
 }
 

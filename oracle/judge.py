@@ -22,7 +22,7 @@ from frontier_oracle.oracle.timeline import Adopted, Released, Request, Round, V
 GOOD = frozenset({EXACT, PROVISIONAL})
 # Within a round the order of causes: contract, padding, ownership, geometry, missing rows, values, results, entries,
 # state.
-_ORDER = (401, 302, 205, 204, 209, 107, 103, 104, 202, 101, 102, 203, 105, 106, 108, 201, 206, 207, 208)
+_ORDER = (401, 302, 303, 205, 204, 209, 107, 103, 104, 202, 101, 102, 203, 105, 106, 108, 201, 206, 207, 208)
 ORDER = tuple(f"FO{number}" for number in _ORDER)
 
 
@@ -102,11 +102,13 @@ class Judge:
 
     def _broken(self, step: Round, evidence: Evidence) -> list[Finding]:
         """A round that cannot be judged: the contract is not kept, so its indices mean nothing, or it was cut short by
-        a host read."""
+        a host read or a buffer that moved."""
         errors = [*evidence.contract_errors, *local.call_errors(step, evidence, self.spec)]
         found = [Finding("FO401", step.index, "", detail={"because": error}) for error in errors]
         if evidence.host_read:
             found.append(Finding("FO302", step.index, "", detail={"because": evidence.host_read}))
+        if evidence.moved:
+            found.append(Finding("FO303", step.index, "", detail={"because": evidence.moved}))
         return found
 
     def _meet(self, request: Request) -> None:

@@ -17,6 +17,7 @@ from frontier_oracle.oracle.policies import POLICIES
 from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.property_tests.doctor_trial import RoundReport, Trial, describe, doctor_config, run_trial
 from frontier_oracle.property_tests.probe import DigestProbe
+from frontier_oracle.property_tests.shield import placed_config
 
 CAPABILITIES = ("extend", "adopt", "padding", "stash", "load_stash", "device_only", "media", "refusals")
 PREFIX_POLICIES = tuple(POLICIES)
@@ -50,7 +51,7 @@ def examine(make: Any, spec: Spec | None = None) -> list[Diagnosis]:
 
     Checks that cannot run because an earlier one failed are left out. Never raises for what the adapter does.
     """
-    config = doctor_config(spec or Spec())
+    config = placed_config(make, doctor_config(spec or Spec()))
     if (refused := _signature(make, config)) is not None:
         return [refused]
     try:

@@ -113,7 +113,7 @@ def run_trial(make: Callable[..., Any], config: DraftConfig, guard: bool = False
 def _round(trial: Trial, method: str, batch: Any, guard: bool) -> RoundReport:
     given, kept = (to_torch(batch, trial.probe.config) for _ in range(2))
     report = RoundReport(method, rows=len(batch.seq_lens))
-    trial.probe.calls, trial.probe.contract_errors = [], []
+    trial.probe.contract_errors = []
     try:
         with no_host_reads() if guard else nullcontext():
             report.result = getattr(trial.system, method)(given)
@@ -122,7 +122,7 @@ def _round(trial: Trial, method: str, batch: Any, guard: bool) -> RoundReport:
     except (Exception, SystemExit) as error:  # whatever the adapter raises is its diagnosis
         report.error = describe(error)
     report.changed = [f.name for f in fields(kept) if not _same(getattr(given, f.name), getattr(kept, f.name))]
-    report.depths = [call.depth for call in trial.probe.calls]
+    report.depths = [call.depth for call in trial.probe.take_calls()]
     report.contract_errors = list(trial.probe.contract_errors)
     return report
 

@@ -35,7 +35,7 @@ from frontier_oracle.property_tests.gate.shrink_budget import Budgets
 from frontier_oracle.property_tests.gate.system import SystemUnderTest, resolve
 from frontier_oracle.property_tests.inductive import base_check, inductive_check
 from frontier_oracle.property_tests.mutants.survey import cases, survey
-from frontier_oracle.property_tests.registry import DEFAULT, LIGHT
+from frontier_oracle.property_tests.registry import DEFAULT, EAGER, LIGHT, NEED_CUDA
 from frontier_oracle.reports.traces import bundled_path, read_accept_lengths, read_directory
 
 NOT_PROVEN = "Not proven: attention and rotary numerics, samplers, quantised KV, and the model's own quality."
@@ -44,8 +44,8 @@ NOT_PROVEN = "Not proven: attention and rotary numerics, samplers, quantised KV,
 @dataclass(frozen=True)
 class GateOptions:
     """What to run. systems: names, each with the whole profile, () for the built-in ones, some of them with its light
-    form; traces: a directory of accept sequences beside the
-    bundled ones; jobs: worker processes, 0 for one a core."""
+    form; cuda: among these the ones that need a CUDA device; traces: a directory of accept sequences beside the bundled
+    ones; jobs: worker processes, 0 for one a core."""
 
     systems: tuple[str, ...] = ()
     profile: str = "ci"
@@ -53,6 +53,7 @@ class GateOptions:
     traces: Path | None = None
     jobs: int = 0
     mutants: bool = True
+    cuda: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,17 +82,20 @@ def run_gate(options: GateOptions, progress: Progress | None = None) -> GateRepo
     profile = PROFILES.get(options.profile)
     if profile is None:
         raise UsageError(f"unknown profile {options.profile!r}: known are {', '.join(PROFILES)}")
-    systems = [resolve(name) for name in dict.fromkeys(options.systems or DEFAULT)]
+    built_in = DEFAULT + (NEED_CUDA if options.cuda else ())
+    systems = [resolve(name) for name in dict.fromkeys(options.systems or built_in)]
     light = frozenset(() if options.systems else LIGHT)
     sequences = _sequences(options.traces)
     work = []
     for system in systems:
         amount = profile.light() if system.name in light else profile
         work += list(_system_tasks(system, amount, options.seed, sequences))
+    jobs = options.jobs or os.cpu_count() or 1
     if options.mutants:
-        work += [Task("mutants", None, survey, (options.seed, part)) for part in _parts(len(cases()), profile.shards)]
+        parts = _parts(len(cases()), max(profile.shards, jobs))
+        work += [Task("mutants", None, survey, (options.seed, part)) for part in parts]
     progress.total = len(work)
-    outcomes = _run_all(work, options.jobs or os.cpu_count() or 1, progress, [system.name for system in systems])
+    outcomes = _run_all(work, jobs, progress, [system.name for system in systems])
     return _report(options, systems, light, work, outcomes, time.perf_counter() - started)
 
 
@@ -111,6 +115,8 @@ def _system_tasks(
         yield Task(f"traces k={k}", system.name, checks.traces, (sequences, k, profile.trace_block, rounds))
     yield Task("known", system.name, checks.known)
     yield Task("refusals", system.name, refusals)
+    if system.name in EAGER:
+        yield Task("replays", system.name, checks.replays, (seed + 2, profile.twice))
     yield Task("determinism", system.name, checks.determinism, (seed + 1, profile.twice))
 
 

@@ -10,7 +10,7 @@ from frontier_oracle.oracle.language import parse
 from frontier_oracle.oracle.timeline import POLICIES, Timeline
 from frontier_oracle.property_tests.probe import DigestProbe
 from frontier_oracle.property_tests.registry import load_system
-from frontier_oracle.property_tests.shield import AdapterError, Factory, shielded
+from frontier_oracle.property_tests.shield import AdapterError, Factory, placed_config, shielded
 
 SMALLEST = "k2 page1 W1 | a: p1"
 
@@ -34,7 +34,7 @@ def resolve(name: str) -> SystemUnderTest:
     """Load a system by name and read what it declares: ``capabilities``, ``prefix_policy``, and ``declares``, the name
     of a design in oracle.designs (optional). Raises UsageError (AdapterError where the adapter itself raises)."""
     factory = shielded(load_system(name))
-    config = Timeline(parse(SMALLEST)).config()
+    config = placed_config(factory, Timeline(parse(SMALLEST)).config())
     system = factory(config, DigestProbe(config))
     for attribute in ("extend", "decode", "adopt", "release", "capabilities", "prefix_policy"):
         if not hasattr(system, attribute):
