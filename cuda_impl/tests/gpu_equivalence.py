@@ -106,7 +106,8 @@ KINDS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def tasks(request_rounds: int) -> Iterator[Task]:
-    """What is always run, then as many random cases as the total needs (about 10 rounds each)."""
+    """What is always run, then as many random cases as the total needs: about 10 rounds each, and every eighth has
+    long prompts and few requests."""
     yield from (("exhaustive", (8, 6, first)) for first in range(0, 8**6, BATCH))
     yield from (("exhaustive", (4, 6, first)) for first in range(0, 4**6, BATCH))
     yield from (("wide", (h,)) for h in (1536, 6144))
@@ -115,7 +116,7 @@ def tasks(request_rounds: int) -> Iterator[Task]:
     yield from (("inductive", (i,)) for i in range(len(inductive_specs("ci"))))
     yield from (("scenarios", (first,)) for first in range(0, 100, 10))
     left = request_rounds - 6 * (8**6 + 4**6)
-    yield from (("random", (i,)) for i in range(max(1, -(-left // (BATCH * 9)))))
+    yield from (("random", (i,)) for i in range(max(1, -(-left // (BATCH * 8)))))
 
 
 def work(task: Task) -> tuple[Task, dict[str, Any]]:
