@@ -121,9 +121,9 @@ def main() -> int:
     parts: dict[str, Callable[[], Any]] = {
         "round": lambda: verb("bench", "round"),
         "equivalence": lambda: program("gpu_equivalence.py", "--request-rounds", args.request_rounds),
-        "gate": gate,
         "capture": lambda: program("capture_list.py"),
         "sanitizer": lambda: {tool: sanitize(tool) for tool in ("memcheck", "racecheck")},
+        "gate": gate,
         "tune": bench_window.tune,
     }
     for part, run in parts.items():
