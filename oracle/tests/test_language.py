@@ -56,6 +56,8 @@ def test_every_header_word() -> None:
         ("k4 page8, 4 | a: p1", "k4 page8,4 | a: p1"),
         ("k4 | a: p3 | b: p4 held chunks 2,2 hit a 3", "k4 | a: p3 | b: p4 hit a 3 chunks 2,2 held"),
         ("shifted k07", "k7 shifted"),
+        ("single k4", "k4 single"),
+        ("previous k4", "k4 previous"),
     ],
 )
 def test_spelling_is_free_and_rendering_canonical(text: str, canonical: str | None) -> None:
