@@ -30,7 +30,7 @@ class SglangLog(TextReader):
     def feed(self, text: str, line: int, out: TraceBuilder) -> bool:
         match = self._line.search(text)
         if match is None:
-            return False
+            return self.unread("Decode batch", text, line, out)
         if "cap len: " in text:
             out.note("DSpark caps the verify width per round")
         rate = _RATE.search(text)
