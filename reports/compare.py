@@ -12,7 +12,7 @@ import numpy as np
 
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.reports.analysis.bootstrap import interval
-from frontier_oracle.reports.canonical import F64
+from frontier_oracle.reports.canonical import F64, Trace
 from frontier_oracle.reports.definitions import Definition
 from frontier_oracle.reports.load import load
 from frontier_oracle.reports.output import PAGE, Output
@@ -67,6 +67,7 @@ def compare(
     output = None if out_dir is None else Output(out_dir)
     loaded = [load(side, input_format=input_format, output=out_dir) for side in (a, b)]
     definition, sides = common([side.traces for side in loaded], [a, b], metric)
+    formula = _formula(definition, [trace for side in loaded for trace in side.traces])
     left, right, pairing = pair(*sides)
     if not left.mean:
         raise UsageError(f"A's mean is 0 ({definition.name}): no change can be a share of it; look at A's report first")
@@ -75,7 +76,7 @@ def compare(
     change = Change(right.mean / left.mean - 1, low, high)
     sentence, failed = verdict(definition.name, left, right, change, pairing, allowed)
     tables = [
-        _overall_table(definition, left, right, sides, draws_a, draws_b, change),
+        _overall_table(definition, formula, left, right, sides, draws_a, draws_b, change),
         _category_table(left, right, pairing.paired),
         _request_table(left, right, pairing.paired),
     ]
@@ -87,7 +88,7 @@ def compare(
     summary = {
         "verdict": sentence,
         "metric": definition.key,
-        "definition": definition.formula,
+        "definition": formula,
         "paired": pairing.paired,
         "paired_share": pairing.share,
         "a": left.mean,
@@ -123,6 +124,16 @@ def compare(
     )
 
 
+def _formula(definition: Definition, traces: list[Trace]) -> str:
+    """The formula as computed on the requests of both sides."""
+    flags = [
+        trace.ints["prefill_in_rounds"][np.isfinite(top) & np.isfinite(bottom)]
+        for trace in traces
+        for top, bottom in [definition.terms(trace)]
+    ]
+    return definition.computed(np.concatenate(flags), "pooled")
+
+
 def _bounds(draws_a: F64, draws_b: F64) -> tuple[float | None, float | None]:
     """95 % interval of the change; None without draws."""
     if not draws_a.size:
@@ -134,6 +145,7 @@ def _bounds(draws_a: F64, draws_b: F64) -> tuple[float | None, float | None]:
 
 def _overall_table(
     definition: Definition,
+    formula: str,
     a: Side,
     b: Side,
     whole: tuple[Side, Side],
@@ -169,7 +181,7 @@ def _overall_table(
     ]
     return Table(
         "overall",
-        f"{definition.name} = {definition.formula}",
+        f"{definition.name} = {formula}",
         columns,
         rows,
         "95 % percentile intervals, bootstrap over requests.",

@@ -217,7 +217,7 @@ def summary_of(content: _Content) -> dict[str, Any]:
                         "value": e.value,
                         "low": e.low,
                         "high": e.high,
-                        "definition": e.definition.formula,
+                        "definition": e.formula,
                         "reason": e.reason,
                     }
                     for key, e in a.headline.items()

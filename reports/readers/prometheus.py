@@ -125,7 +125,8 @@ class Prometheus(TextReader):
         )
         for kind in ("mean", "rate"):
             if kind in self.gauges:
-                out.number(f"{self.prefix} acceptance {kind} (gauge)", self.gauges[kind], None, self.line)
+                follows = "al_raw" if kind == "mean" else "rate_configured"
+                out.number(f"{self.prefix} acceptance {kind} (gauge)", self.gauges[kind], follows, self.line)
 
     def _notes(self, out: TraceBuilder) -> None:
         if self.scrapes == 1:

@@ -20,6 +20,7 @@ class SglangBench(JsonReader):
         "aggregation_of_source_mean": "pooled",
         "order_known": "mean",
         "truncation": "raw",
+        "reported_mean": "al_raw",
     }
 
     def recognise(self, record: Record) -> bool:
@@ -52,6 +53,7 @@ class SglangServerInfo(JsonReader):
         "aggregation_of_source_mean": "pooled",
         "order_known": "mean",
         "truncation": "raw",
+        "reported_mean": "al_raw",
     }
 
     def recognise(self, record: Record) -> bool:

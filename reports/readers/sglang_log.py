@@ -23,6 +23,8 @@ class SglangLog(TextReader):
         "aggregation_of_source_mean": "window",
         "order_known": "mean",
         "truncation": "raw",
+        "reported_mean": "al_raw_printed",
+        "reported_rate": "rate_configured_printed",
     }
     needles = (b"accept len: ",)
     _line = re.compile(r"Decode batch(?: ?\[\d+\])?, #running-req: (\d+),.*?, accept len: ([\d.]+)")

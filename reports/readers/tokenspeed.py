@@ -128,6 +128,8 @@ class TokenSpeedBatchLog(TextReader):
         "aggregation_of_source_mean": "window",
         "order_known": "mean",
         "truncation": "raw",
+        "reported_mean": "al_raw_printed",
+        "reported_rate": "rate_configured_printed",
     }
     needles = (b"avg_accept_len: ",)
     _line = re.compile(r"Decode batch\. #running-req: \d+,.*?avg_accept_len: ([\d.]+), accept_rate: ([\d.]+)")

@@ -118,6 +118,7 @@ _BENCH_FIELDS = {
     "order_known": "mean",
     "truncation": "committed",
     "reported_mean": f"{PER_REQUEST}:requests",
+    "reported_rate": "rate_configured:requests",
 }
 
 
