@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from frontier_oracle.reports.analysis.run import Analysis
 from frontier_oracle.reports.definitions import DEFINITIONS
 from frontier_oracle.reports.invariants import INVARIANTS
 from frontier_oracle.reports.load import Loaded
 from frontier_oracle.reports.problems import ProblemLog
 from frontier_oracle.reports.table import Cell, Column, Table
+
+SHOWN_PROBLEMS = 500
 
 
 def overview_table(analyses: list[Analysis]) -> Table:
@@ -90,13 +95,32 @@ def problem_rows(problems: ProblemLog, most: int | None) -> Table:
     return table
 
 
-def passed_over(*sides: Loaded) -> Table:
+def problem_summary(problems: ProblemLog) -> dict[str, Any]:
+    """For a JSON summary: counts by kind, and the first of them with their places."""
+    return {"counts": dict(problems.counts), "first": [vars(p) for p in problems.rows()[:SHOWN_PROBLEMS]]}
+
+
+def first_defect(sides: Iterable[Loaded]) -> str:
+    """The first defect with its place, for a message of one line."""
+    for loaded in sides:
+        for problem in loaded.all_problems().rows():
+            return f"first: {problem.where}: {problem.message}"
+        for name in loaded.unrecognised:
+            return f"first: {name}: of no known format"
+    return "none"
+
+
+def passed_over(*sides: Loaded, records: bool = True) -> Table:
+    """Files of which nothing is shown. ``records``: whether gate and fuzz records are shown."""
     columns = [Column("file"), Column("why")]
     rows: list[list[Cell]] = []
     for loaded in sides:
         rows += [[name, "of no known format"] for name in loaded.unrecognised]
         rows += [[name, "a link or no regular file; not followed"] for name in loaded.skipped]
         rows += [[name, "of an earlier report in the same place"] for name in loaded.own_output]
+        rows += (
+            [] if records else [[run.path, "a gate or fuzz record, without accept lengths"] for run in loaded.gate_runs]
+        )
     table = Table("passed_over", "Files passed over", columns, rows)
     if not rows:
         table.unavailable = "every file was read"
