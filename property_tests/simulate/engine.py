@@ -29,7 +29,8 @@ Progress = Callable[[int], None]
 @dataclass
 class Engine:
     """Serves prompts once: ``run``. target: a PagedTarget; drafter: how drafts come about;
-    verify: ``sampling.exact``, or a planted fault."""
+    verify: ``sampling.exact``, or a planted fault. decode_seconds: what each call of the drafter took; round_seconds:
+    what each verify round took, and how many requests were in it."""
 
     options: Options
     memory: Memory
@@ -41,6 +42,7 @@ class Engine:
     done: list[Request] = field(default_factory=list)
     ideal_seconds: float = 0.0
     decode_seconds: list[float] = field(default_factory=list)
+    round_seconds: list[tuple[int, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.free = list(range(self.options.batch, 0, -1))
@@ -59,7 +61,9 @@ class Engine:
                 self._extend(reading)
             ready = [r for r in self.live if not r.chunks]
             if ready:
+                started = time.perf_counter()
                 self._decode(ready)
+                self.round_seconds.append((len(ready), time.perf_counter() - started))
             progress(sum(len(r.output) for r in (*self.live, *self.done)) - before)
         return sorted(self.done, key=lambda r: r.number)
 
@@ -143,17 +147,17 @@ class Engine:
         rows = torch.tensor(going, dtype=torch.int64, device=self.options.device)
         returned: list[list[int]] = []
         if going:
-            started = time.perf_counter()
-            returned = self.drafter.decode(
-                DecodeBatch(
-                    req_pool_indices=self._ints([batch[i].slot for i in going]),
-                    seq_lens=self._ints([starts[i] for i in going]),
-                    accept_lengths=accepts[rows].int(),
-                    verify_ids=own[rows].int(),
-                    hidden=hidden.view(len(batch), width, -1)[rows].flatten(0, 1),
-                    page_table=tuple(table[rows] for table in tables[1:]),
-                )
+            drafting = DecodeBatch(
+                req_pool_indices=self._ints([batch[i].slot for i in going]),
+                seq_lens=self._ints([starts[i] for i in going]),
+                accept_lengths=accepts[rows].int(),
+                verify_ids=own[rows].int(),
+                hidden=hidden.view(len(batch), width, -1)[rows].flatten(0, 1),
+                page_table=tuple(table[rows] for table in tables[1:]),
             )
+            self._wait()
+            started = time.perf_counter()
+            returned = self.drafter.decode(drafting)
             self.decode_seconds.append(time.perf_counter() - started)
         for i in going:
             r = batch[i]
@@ -224,6 +228,11 @@ class Engine:
         """Hiddens of new positions, for the ideal."""
         if self.ideal is not None:
             r.holding.hidden = [*r.holding.hidden, rows]
+
+    def _wait(self) -> None:
+        """Until the device has done what it was given, so that times are of what comes next."""
+        if self.options.device != "cpu":
+            torch.cuda.synchronize()
 
     def _ints(self, values: Any) -> Tensor:
         return torch.tensor(values, dtype=torch.int32, device=self.options.device)

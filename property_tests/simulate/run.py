@@ -90,39 +90,44 @@ def serve(
 ) -> DesignRun:
     """Serve the prompts with one drafter. model: in the dtype and on the device of ``options``; ideal: what its drafts
     are held against, and those of "recompute" itself."""
-    config = model.config
-    spec = design.spec(config.spec(options.k, options.page_size))
+    if design.name == TARGET:
+        ideal = None
+    elif design.name == RECOMPUTE and ideal is None:
+        ideal = Ideal(model.target, model.chain, model.config.spec(options.k).steps)
+    engine = prepare(model, design, options, max(len(p.tokens) for p in prompts), ideal, verify)
+    started = time.perf_counter()
+    requests = engine.run(prompts, lambda tokens: progress(design.name, tokens))
+    seconds = time.perf_counter() - started
+    if design.name == RECOMPUTE:
+        rows = sum(engine.steps * (v.frontier + v.accept) for r in requests for v in r.rounds[:-1])
+        return DesignRun(design.name, requests, rows, seconds)
+    counted: int | None = engine.drafter.model.rows if isinstance(engine.drafter, SystemDrafter) else 0
+    if design.name in CAPTURED:
+        counted = None
+    return DesignRun(design.name, requests, counted, seconds - engine.ideal_seconds, engine.decode_seconds)
+
+
+def prepare(
+    model: Model, design: Named, options: Options, longest: int, ideal: Ideal | None = None, verify: Verify = exact
+) -> Engine:
+    """An engine with its pages, target and drafter, for prompts of at most ``longest`` tokens."""
+    spec = design.spec(model.config.spec(options.k, options.page_size))
     positions = options.context + 2 * options.k + spec.steps
-    longest = max(len(p.tokens) for p in prompts)
     memory = Memory(spec, options.page_size, options.batch, positions, longest, kept=2 * options.batch)
-    drafting = DraftConfig(
+    config = DraftConfig(
         spec=spec,
         num_slots=options.batch + 1,
         max_batch=options.batch,
         num_pages=tuple(pool.num_pages for pool in memory.pools[1:]),
         cols=memory.cols[1:],
-        hidden_size=config.hidden_size,
+        hidden_size=model.config.hidden_size,
         dtype=options.dtype,
         device=options.device,
     )
     dtype = getattr(torch, options.dtype)
     target = PagedTarget(model.target, memory.pools[0].num_pages, options.page_size, options.device, dtype)
-    drafter = design.make(drafting, PagedHead(drafting, model.chain, model.target))
-    if design.name == TARGET:
-        ideal = None
-    elif design.name == RECOMPUTE and ideal is None:
-        ideal = Ideal(model.target, model.chain, spec.steps)
-    engine = Engine(options, memory, target, drafter, ideal, verify)
-    started = time.perf_counter()
-    requests = engine.run(prompts, lambda tokens: progress(design.name, tokens))
-    seconds = time.perf_counter() - started
-    if design.name == RECOMPUTE:
-        rows = sum(spec.steps * (v.frontier + v.accept) for r in requests for v in r.rounds[:-1])
-        return DesignRun(design.name, requests, rows, seconds)
-    counted: int | None = drafter.model.rows if isinstance(drafter, SystemDrafter) else 0
-    if design.name in CAPTURED:
-        counted = None
-    return DesignRun(design.name, requests, counted, seconds - engine.ideal_seconds, engine.decode_seconds)
+    drafter = design.make(config, PagedHead(config, model.chain, model.target))
+    return Engine(options, memory, target, drafter, ideal, verify)
 
 
 @dataclass(frozen=True)
