@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,6 +59,15 @@ def simulate(
         Path | None,
         typer.Option(metavar="FILE", help="Write canonical traces, one a design: .jsonl or .parquet, for 'report'."),
     ] = None,
+    ab: Annotated[
+        Path | None,
+        typer.Option(
+            "--ab",
+            metavar="FILE",
+            help="Write JSON: each design against the ideal, with paired intervals, by depth, position and request; "
+            "needs 'recompute' among the designs, as in 'all'.",
+        ),
+    ] = None,
     format: FormatOption = Format.TABLE,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Without progress.")] = False,
 ) -> int:
@@ -83,14 +94,40 @@ def simulate(
         traces.check(trace)
     names = [drafters.TARGET, *drafters.chain_designs(), drafters.RECOMPUTE] if designs == "all" else designs.split(",")
     wanted = [drafters.resolve(name.strip()) for name in dict.fromkeys(names)]
+    if ab is not None and (not recompute or drafters.RECOMPUTE not in [design.name for design in wanted]):
+        raise UsageError(
+            f"--ab needs the ideal's drafts: add {drafters.RECOMPUTE} to --designs, without --no-recompute"
+        )
     served = cut(files, list, prompt_tokens, turns, prompts)
     model = files_of.load(weights, dtype, device)
     with own_stdout(), _showing(len(served) * max_tokens * len(wanted), quiet) as progress:
         done = run.simulate(model, wanted, served, options, progress=progress)
     if trace is not None:
         traces.write(done, trace)
+    if ab is not None:
+        _write_ab(ab, done, files)
     typer.echo(jsonout.dumps(done.as_data()) if format is Format.JSON else simulated.render(done))
     return _verdict(done)
+
+
+def _write_ab(path: Path, done: Simulation, files: list[Path]) -> None:
+    from frontier_oracle.property_tests.gate.environment import environment
+    from frontier_oracle.property_tests.render import jsonout
+    from frontier_oracle.property_tests.simulate import ab
+
+    data = {
+        "date": datetime.date.today().isoformat(),
+        "environment": environment(),
+        "files": sorted(file.name for file in files),
+        "prompt_tokens": max(len(p.tokens) for p in done.prompts),
+        "options": asdict(done.options),
+        "simulate": done.as_data(),
+        "designs": ab.compare(done),
+    }
+    try:
+        path.write_text(jsonout.dumps(data) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--ab {path}: cannot be written ({error.strerror or error})") from None
 
 
 def _verdict(done: Simulation) -> int:

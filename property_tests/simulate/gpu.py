@@ -34,8 +34,8 @@ from frontier_oracle.reference_impl.model.weights import Model, load
 EAGER, REFERENCE = "cuda_eager", "frontier"
 METHOD = (
     "drafter_us: median over rounds of the drafter's call, from a synchronized device until its drafts are on the "
-    "host; round_us: median of a whole round (verification, acceptance on the host, drafting); tokens_per_second over the "
-    "second half of the prompts, the first half having warmed up and captured every batch size."
+    "host; round_us: median of a whole round (verification, acceptance on the host, drafting); tokens_per_second over "
+    "the second half of the prompts, the first half having warmed up and captured every batch size."
 )
 
 
