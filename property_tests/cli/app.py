@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from frontier_oracle.oracle.errors import UsageError
-from frontier_oracle.property_tests.cli import atlas, bench, doctor, exits, explain, gate, replay, traces
+from frontier_oracle.property_tests.cli import atlas, bench, doctor, exits, explain, gate, replay, traces, train
 
 PROGRAM = "frontier-oracle"
 
@@ -32,6 +32,7 @@ app.command("doctor", short_help="Find the usual mistakes of an adapter.")(docto
 app.command("atlas", short_help="Compare every drafter design on the same accepts.")(atlas.atlas)
 app.command("report", short_help="Report on accept lengths in any engine's shape.")(traces.report)
 app.command("compare", short_help="Compare two runs' accept lengths.")(traces.compare)
+app.command("train", short_help="Train a target and its MTP chain.")(train.train)
 app.add_typer(bench.app, name="bench", short_help="Measure the checking, or a drafter's round on a GPU.")
 
 
