@@ -11,10 +11,10 @@ from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.property_tests.simulate.memory import Holding
 from frontier_oracle.property_tests.simulate.prompts import Prompt
 from frontier_oracle.property_tests.simulate.sampling import Sampling
+from frontier_oracle.reference_impl.model.train import corpus
 
 DTYPES = ("float64", "float32", "bfloat16")
 EOS, LENGTH, CONTEXT = "eos", "length", "context"
-EOS_ID = 256
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Options:
     dtype: str = "float64"
     device: str = "cpu"
     sampling: Sampling = Sampling()
-    eos: int = EOS_ID
+    eos: int = corpus.EOS
     recompute: bool = True
 
     def __post_init__(self) -> None:

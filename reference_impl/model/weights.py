@@ -20,6 +20,7 @@ from frontier_oracle.reference_impl.model.target import Target
 
 BUNDLED = Path(__file__).parent / "weights"
 FORMAT = "frontier-oracle-model/1"
+SHARDS = "model-*.safetensors"
 SHARD_BYTES = 15 * 2**20
 
 
@@ -55,9 +56,9 @@ def random_model(config: ModelConfig, seed: int = 0, dtype: str = "float32", dev
 def load(path: str | Path | None = None, dtype: str = "float32", device: str = "cpu") -> Model:
     """The model in folder ``path``, or the bundled one. Raises WeightsError, one line that names the file."""
     folder = BUNDLED if path is None else Path(path)
-    files = sorted(folder.glob("*.safetensors"))
+    files = sorted(folder.glob(SHARDS))
     if not files:
-        raise WeightsError(f"{folder}: no *.safetensors there; expected a folder that 'frontier-oracle train' wrote")
+        raise WeightsError(f"{folder}: no {SHARDS} there; expected a folder that 'frontier-oracle train' wrote")
     config, tensors, numbers = None, dict[str, Tensor](), set[str]()
     for file in files:
         metadata, part = _read(file)
@@ -80,7 +81,7 @@ def save(model: Model, folder: str | Path, dtype: str = "bfloat16") -> list[Path
     """Write shards of less than 16 MiB, in ``dtype``, in place of what weights the folder held. Returns their paths."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.safetensors"):
+    for old in folder.glob(SHARDS):
         old.unlink()
     kind = getattr(torch, dtype)
     shards = _shards((name, t.detach().to("cpu", kind).contiguous()) for name, t in model.tensors().items())

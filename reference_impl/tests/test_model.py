@@ -88,7 +88,7 @@ def test_broken_weights_are_named_in_one_line(tmp_path: Path) -> None:
     assert "corrupt" in broken("flipped", whole[:-1] + bytes([whole[-1] ^ 1]))
     save_file({"a": torch.zeros(1)}, tmp_path / "foreign.safetensors")
     assert "format None" in broken("foreign", (tmp_path / "foreign.safetensors").read_bytes())
-    with pytest.raises(WeightsError, match="no \\*.safetensors"):
+    with pytest.raises(WeightsError, match="no model-"):
         load(tmp_path / "nowhere")
 
 
