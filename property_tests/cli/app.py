@@ -12,7 +12,18 @@ from typing import Annotated, Any
 import typer
 
 from frontier_oracle.oracle.errors import UsageError
-from frontier_oracle.property_tests.cli import atlas, bench, doctor, exits, explain, gate, replay, traces
+from frontier_oracle.property_tests.cli import (
+    atlas,
+    bench,
+    doctor,
+    exits,
+    explain,
+    gate,
+    replay,
+    simulate,
+    traces,
+    train,
+)
 
 PROGRAM = "frontier-oracle"
 
@@ -30,8 +41,10 @@ app.command("replay", short_help="Run one scenario, or a repro file, again.")(re
 app.command("explain", short_help="Tell why a scenario fails.")(explain.explain)
 app.command("doctor", short_help="Find the usual mistakes of an adapter.")(doctor.doctor)
 app.command("atlas", short_help="Compare every drafter design on the same accepts.")(atlas.atlas)
+app.command("simulate", short_help="Serve text by a real model under any drafter design.")(simulate.simulate)
 app.command("report", short_help="Report on accept lengths in any engine's shape.")(traces.report)
 app.command("compare", short_help="Compare two runs' accept lengths.")(traces.compare)
+app.command("train", short_help="Train a target and its MTP chain.")(train.train)
 app.add_typer(bench.app, name="bench", short_help="Measure the checking, or a drafter's round on a GPU.")
 
 

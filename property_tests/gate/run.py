@@ -19,6 +19,7 @@ from typing import Any
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.property_tests.gate import checks, shrink_budget
 from frontier_oracle.property_tests.gate.environment import environment
+from frontier_oracle.property_tests.gate.model import serve_text
 from frontier_oracle.property_tests.gate.profiles import PROFILES, Profile
 from frontier_oracle.property_tests.gate.refusals import refusals
 from frontier_oracle.property_tests.gate.results import (
@@ -28,6 +29,7 @@ from frontier_oracle.property_tests.gate.results import (
     CheckResult,
     DeviationSeen,
     GateReport,
+    ModelResult,
     MutantResult,
     SystemResult,
 )
@@ -39,6 +41,7 @@ from frontier_oracle.property_tests.registry import DEFAULT, EAGER, LIGHT, NEED_
 from frontier_oracle.reports.traces import bundled_path, read_accept_lengths, read_directory
 
 NOT_PROVEN = "Not proven: attention and rotary numerics, samplers, quantised KV, and the model's own quality."
+MODEL = "bundled model"
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,8 @@ def run_gate(options: GateOptions, progress: Progress | None = None) -> GateRepo
         amount = profile.light() if system.name in light else profile
         work += list(_system_tasks(system, amount, options.seed, sequences))
     jobs = options.jobs or os.cpu_count() or 1
+    if not options.systems and profile.served[0]:
+        work.append(Task("real text", MODEL, serve_text, profile.served))
     if options.mutants:
         parts = _parts(len(cases()), max(profile.shards, jobs))
         work += [Task("mutants", None, survey, (options.seed, part)) for part in parts]
@@ -197,7 +202,7 @@ def _start_worker(budgets: Budgets) -> None:
 
 
 def _run_task(task: Task) -> Any:
-    if task.system is None:
+    if task.system in (None, MODEL):
         return task.call(*task.args)
     return task.call(resolve(task.system), *task.args)
 
@@ -218,7 +223,13 @@ def _report(
         for deviation in system.design.deviations if system.design else ():
             deviations.append(DeviationSeen(deviation.id, system.name, deviation.text, deviation.id in seen))
     mutants = [m for task, out in zip(work, outcomes, strict=True) if task.system is None for m in out]
-    verdict, sentence = _verdict(results, mutants, deviations, options.mutants)
+    served: ModelResult | None = next(
+        (out for task, out in zip(work, outcomes, strict=True) if task.system == MODEL), None
+    )
+    if served is not None:
+        results.append(SystemResult(MODEL, served.checks))
+        mutants += [served.fault] * options.mutants
+    verdict, sentence = _verdict(results, mutants, deviations)
     return GateReport(
         verdict=verdict,
         sentence=sentence,
@@ -229,6 +240,7 @@ def _report(
         deviations=tuple(deviations),
         environment=environment(),
         seconds=seconds,
+        opening=served.opening if served is not None else "",
     )
 
 
@@ -254,7 +266,7 @@ def _merged(results: list[CheckResult]) -> tuple[CheckResult, ...]:
 
 
 def _verdict(
-    results: list[SystemResult], mutants: list[MutantResult], deviations: list[DeviationSeen], with_mutants: bool
+    results: list[SystemResult], mutants: list[MutantResult], deviations: list[DeviationSeen]
 ) -> tuple[str, str]:
     """One sentence. Green needs every check clean, every planted fault killed by its own code, and work done."""
     rounds = sum(check.request_rounds for system in results for check in system.checks)
@@ -269,7 +281,8 @@ def _verdict(
         faults.append(f"{len(survivors)} of {len(mutants)} planted faults were not killed by their own code")
     if faults:
         return DIVERGENCE, f"Divergence: {'; '.join(faults)}."
-    full, light = ([s.name for s in results if s.light is wanted] for wanted in (False, True))
+    systems = [s for s in results if s.name != MODEL]
+    full, light = ([s.name for s in systems if s.light is wanted] for wanted in (False, True))
     parts = [f"{_listed(full or light)} kept {_its(full or light)} books over {rounds:,} checked request-rounds"]
     if full and light:
         parts[0] += f", {_listed(light)} in a light run too"
@@ -277,10 +290,12 @@ def _verdict(
         restricted = sorted({d.system for d in deviations})
         domain = f" ({_listed(restricted)} inside {_its(restricted)} declared domain)" if restricted else ""
         parts.append(f"inductive under declared obliviousness and periodicity{domain}")
+    if len(systems) < len(results):
+        parts.append("the bundled model drafts as recomputed under exact designs and no design changes its output")
     if deviations:
         seen = sum(d.seen for d in deviations)
         parts.append(f"{seen} of {len(deviations)} declared deviations seen and no other")
-    if with_mutants:
+    if mutants:
         parts.append(f"all {len(mutants)} planted faults killed by their own code")
     return EQUAL, f"Equal: {'; '.join(parts)}. {NOT_PROVEN}"
 
