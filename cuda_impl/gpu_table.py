@@ -8,6 +8,12 @@ from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
+WITHOUT_A_GPU = """Where there is no GPU the kernels run in Triton's interpreter under a check of our own
+(`cuda_impl/tests/bounds.py`): every unmasked address of every load and store must lie in a tensor of its launch; the
+tests plant an access one element past each end, and it is caught. triton-viz 3.0's sanitizer was tried first, under
+triton 3.6.0: it reports an out-of-bounds read in a plain kernel, but stops with errors of its own in the first kernels
+of the books and of the convolution ("Only scalar TensorHandle is supported in const!", "Concretize for op idiv is not
+implemented"), whose addresses are themselves loaded: slots, page tables."""
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -100,6 +106,7 @@ def render(result: Row) -> str:
         result["round_method"],
         "## compute-sanitizer",
         "; ".join(f"{tool}: {outcome}" for tool, outcome in sanitizer.items()),
+        WITHOUT_A_GPU,
     ]
     return "\n\n".join(parts) + "\n"
 
