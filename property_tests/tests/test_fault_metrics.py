@@ -1,5 +1,5 @@
-"""Counters that engines really got wrong: the reports' numbers on each fault's smallest input, beside the wrong formula,
-which that input tells apart. Rounds come from the serving engine of a scenario, so what is counted really happened.
+"""Counters that engines really got wrong: the reports' numbers on each fault's smallest input, beside the wrong
+formula, which that input tells apart. Rounds come from the serving engine of a scenario, so what is counted did happen.
 """
 
 from __future__ import annotations
