@@ -90,16 +90,22 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _refuse("interrupted", exits.INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read stdout has gone; what is still buffered has nowhere to go when Python exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.DIVERGENCE
+        return _reader_gone()
     except SystemExit as error:  # never the verbs' own: a verdict that an adapter makes up is none
+        if isinstance(error.__context__, BrokenPipeError):  # click and rich make one of a closed pipe
+            return _reader_gone()
         return _refuse(f"the system under test ended the program (exit {error.code})", exits.USAGE)
     except Exception as error:
         if hasattr(error, "format_message"):  # click's usage errors; newer typers bring a click of their own
             return _refuse(_usage(error), exits.USAGE)
         traceback.print_exc()
         return _refuse("internal error: this is a bug of frontier-oracle, please report the lines above", exits.CRASH)
+
+
+def _reader_gone() -> int:
+    """Whoever read stdout has gone; what is still buffered has nowhere to go when Python exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return exits.DIVERGENCE
 
 
 def _usage(error: Any) -> str:
