@@ -1,6 +1,6 @@
 """How time and memory of ``report`` grow with the rounds: synthetic Parquet, one fresh process per size.
 
-``python -m frontier_oracle.reports.scale --out FILE`` writes the result as JSON, with machine, commit, seed and command.
+``python -m frontier_oracle.reports.scale --out FILE`` writes it as JSON, with machine, commit, seed and command.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def measure(path: Path, out: Path) -> Measured:
 
 
 def growth(measured: list[Measured]) -> float:
-    """Time per round of the largest size over that of the smallest: 1 is linear, below 1 is a fixed cost that wears off."""
+    """Time per round of the largest size over that of the smallest: 1 is linear, below 1 a fixed cost that wears off."""
     first, last = measured[0], measured[-1]
     return (last.seconds / last.rounds) / (first.seconds / first.rounds)
 
@@ -105,13 +105,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m frontier_oracle.reports.scale")
     parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
     out: Path = parser.parse_args().out
-    load = os.getloadavg()[0]
+    load, commit = os.getloadavg()[0], _commit()
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         measured = sweep(Path(folder))
     result = {
         "date": datetime.now(UTC).date().isoformat(),
-        "commit": _commit(),
+        "commit": commit,
         "command": f"python -m frontier_oracle.reports.scale --out {out}",
         "seed": SEED,
         "machine": {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version(),
