@@ -83,7 +83,7 @@ def measure(path: Path, out: Path) -> Measured:
 
 
 def growth(measured: list[Measured]) -> float:
-    """Time per round of the largest size over that of the smallest: 1 is linear, below 1 a fixed cost that wears off."""
+    """Time per round of the largest size over that of the smallest: 1 is linear, less is a fixed cost wearing off."""
     first, last = measured[0], measured[-1]
     return (last.seconds / last.rounds) / (first.seconds / first.rounds)
 
