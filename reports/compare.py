@@ -260,6 +260,7 @@ def _write(
             "overview_plot": None,
             "sections": [html.Section("comparison", "Where it changed", [], [], [], tables[1:], None)],
             "left_out": "",
+            "engine_numbers": None,
             "definitions": overview.definitions_table(),
             "problem_counts": input_tables[0],
             "problem_rows": overview.problem_rows(problems, overview.SHOWN_PROBLEMS),

@@ -74,7 +74,7 @@ def report(
 def _markdown(content: _Content) -> str:
     tables_shown = [
         overview.overview_table(content.analyses),
-        *(kill_matrix(run) for run in content.loaded.gate_runs),
+        *(kill_matrix(run, f"Kill matrix of {os.path.basename(run.path)}") for run in content.loaded.gate_runs),
         overview.problem_counts(content.problems),
         overview.passed_over(content.loaded),
     ]
@@ -108,6 +108,7 @@ def _write_page(out: Path, content: _Content, max_sections: int) -> None:
             "overview_plot": overview_plot,
             "sections": sections,
             "left_out": _left_out(len(content.analyses), max_sections),
+            "engine_numbers": overview.engine_numbers(content.analyses),
             "definitions": overview.definitions_table(),
             "problem_counts": overview.problem_counts(content.problems),
             "problem_rows": overview.problem_rows(content.problems, overview.SHOWN_PROBLEMS),
