@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from frontier_oracle.oracle.errors import UsageError
-from frontier_oracle.property_tests.cli import atlas, bench, doctor, exits, explain, gate, replay, traces
+from frontier_oracle.property_tests.cli import atlas, bench, doctor, exits, explain, fuzz, gate, replay, traces
 
 PROGRAM = "frontier-oracle"
 
@@ -26,6 +26,7 @@ app = typer.Typer(
     "missing, 5 nothing ran, 130 interrupted.",
 )
 app.command("gate", short_help="Hold drafters to the oracle; a table, one verdict.")(gate.gate)
+app.command("fuzz", short_help="Random scenarios without end; keeps what it finds.")(fuzz.fuzz)
 app.command("replay", short_help="Run one scenario, or a repro file, again.")(replay.replay)
 app.command("explain", short_help="Tell why a scenario fails.")(explain.explain)
 app.command("doctor", short_help="Find the usual mistakes of an adapter.")(doctor.doctor)

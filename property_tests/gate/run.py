@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +33,7 @@ from frontier_oracle.property_tests.gate.system import SystemUnderTest, resolve
 from frontier_oracle.property_tests.inductive import base_check, inductive_check
 from frontier_oracle.property_tests.mutants.survey import cases, survey
 from frontier_oracle.property_tests.registry import DEFAULT, LIGHT
+from frontier_oracle.property_tests.workers import no_interrupts, start_worker
 from frontier_oracle.reports.traces import bundled_path, read_accept_lengths, read_directory
 
 NOT_PROVEN = "Not proven: attention and rotary numerics, samplers, quantised KV, and the model's own quality."
@@ -140,7 +138,7 @@ def _run_all(work: list[Task], jobs: int, progress: Progress, systems: list[str]
     pool = ProcessPoolExecutor(min(jobs, len(work)), mp_context=context, initializer=_start_worker, initargs=(budgets,))
     with pool:
         futures: list[Future[Any]] = []
-        with _no_interrupts():
+        with no_interrupts():
             for task in work:
                 future = pool.submit(_run_task, task)
                 future.add_done_callback(partial(_finished, progress, task))
@@ -169,25 +167,9 @@ def _finished(progress: Progress, task: Task, future: Future[Any]) -> None:
         _tell(progress, task, None)
 
 
-@contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Workers that start meanwhile ignore interrupts: the parent ends them, and they print no tracebacks."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def _start_worker(budgets: Budgets) -> None:
-    import torch
-
-    torch.set_num_threads(1)
+    start_worker()
     shrink_budget.use(budgets)
-    os.dup2(2, 1)  # what an adapter prints, from C too: stdout is the verb's own, and may be JSON
 
 
 def _run_task(task: Task) -> Any:
