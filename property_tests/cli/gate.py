@@ -44,6 +44,9 @@ def gate(
     save: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write a repro file there for each failing scenario.")
     ] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Replay every repro file of it too, as 'fuzz' left them.")
+    ] = None,
     require_cuda: Annotated[bool, typer.Option("--require-cuda", help="Exit 3 where there is no CUDA device.")] = False,
     mutants: Annotated[bool, typer.Option(help="Plant faults, and fail if one survives.")] = True,
     jobs: Annotated[int, typer.Option(min=0, help="Worker processes; 0: one a core.")] = 0,
@@ -61,7 +64,7 @@ def gate(
     from frontier_oracle.property_tests.cli.progress import showing
     from frontier_oracle.property_tests.gate.run import GateOptions, run_gate
 
-    options = GateOptions(tuple(system or ()), profile, seed, traces, jobs, mutants)
+    options = GateOptions(tuple(system or ()), profile, seed, traces, jobs, mutants, corpus)
     with own_stdout(), showing(quiet) as progress:
         result = run_gate(options, progress)
     pending: dict[Path, Repro] = {}

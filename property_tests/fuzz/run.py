@@ -77,7 +77,8 @@ def _pool(options: FuzzOptions) -> Pool:
 def _report(
     options: FuzzOptions, session: Session, ledger: Ledger, replayed: tuple[Replayed, ...], interrupted: bool
 ) -> FuzzReport:
-    findings, still = tuple(session.findings.values()), [r for r in replayed if r.still]
+    findings = tuple(session.findings[name] for name in sorted(session.findings))
+    still = [r for r in replayed if r.still]
     verdict = DIVERGENCE if findings or still or ledger.open else EQUAL if session.rounds else NOTHING_RAN
     rules = rules_of(ledger.pairs)
     report = FuzzReport(

@@ -75,6 +75,7 @@ class Situation:
         self.books = Books(self.spec, self.slots, self.context)
         self._free = list(range(self.slots, 0, -1))
         self._owners: dict[int, tuple[int, str]] = {}
+        self._gone: dict[str, tuple[int, int]] = {}  # computed positions, known tokens
         self._hits = 0
         self._rows: tuple[str, ...] = ()
 
@@ -115,6 +116,7 @@ class Situation:
         for name in leaving(event):
             life = self.lives.pop(name, None)
             if life is not None:
+                self._gone[name] = life.computed, life.computed + (sum(life.chunks) or 1)
                 self._owners[life.slot] = (life.owner, "preempt" if isinstance(event, Preempt) else how(event))
                 self._free.append(life.slot)
 
@@ -123,12 +125,13 @@ class Situation:
     def _life(self, event: Admit | Resume) -> Life:
         slot = self._free[-1]
         owner, left = self._owners.get(slot, (0, "fresh"))
-        known = self.books.requests[event.name].kept if isinstance(event, Resume) else 0
-        admit = event.admission(known) if isinstance(event, Resume) else event
+        # A hit can leave fewer chunks than the books count, so that more is known than they say.
+        admit = event.admission(self._gone[event.name][1]) if isinstance(event, Resume) else event
         hit, donor = 0, "none"
         if event.like is not None:
             giver = self.books.requests[event.like[0]]
-            computed = self.lives[event.like[0]].computed if giver.live else giver.known_tokens - 1
+            name = event.like[0]
+            computed = self.lives[name].computed if giver.live else self._gone[name][0]
             hit = POLICIES[self.policy].hit(self.spec, event.like[1], computed, admit.prompt)
             donor = standing(giver)
         chunks = list(chunks_after_hit(admit, hit))
@@ -142,10 +145,9 @@ class Situation:
             life.before = "short chunk" if n < self.spec.k - 1 else "chunk"
 
     def _decoded(self, event: Decode) -> None:
-        committed = dict(event.ends)
         for name, accept in event.live:
             life = self.lives[name]
-            life.computed += committed.get(name, accept)
+            life.computed += accept  # those behind an end too: the rows are there, and a hit may ask for them
             life.rounds += 1
             life.before = "undrafted" if name in event.undrafted else self._accepted(accept)
         for name, accept in event.rows:

@@ -15,6 +15,7 @@ from typing import Any
 
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.property_tests.gate import checks, shrink_budget
+from frontier_oracle.property_tests.gate.corpus_check import replayed, texts
 from frontier_oracle.property_tests.gate.environment import environment
 from frontier_oracle.property_tests.gate.profiles import PROFILES, Profile
 from frontier_oracle.property_tests.gate.refusals import refusals
@@ -43,7 +44,7 @@ NOT_PROVEN = "Not proven: attention and rotary numerics, samplers, quantised KV,
 class GateOptions:
     """What to run. systems: names, each with the whole profile, () for the built-in ones, some of them with its light
     form; traces: a directory of accept sequences beside the
-    bundled ones; jobs: worker processes, 0 for one a core."""
+    bundled ones; jobs: worker processes, 0 for one a core; corpus: a directory of repro files to replay."""
 
     systems: tuple[str, ...] = ()
     profile: str = "ci"
@@ -51,6 +52,7 @@ class GateOptions:
     traces: Path | None = None
     jobs: int = 0
     mutants: bool = True
+    corpus: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,12 @@ def run_gate(options: GateOptions, progress: Progress | None = None) -> GateRepo
     systems = [resolve(name) for name in dict.fromkeys(options.systems or DEFAULT)]
     light = frozenset(() if options.systems else LIGHT)
     sequences = _sequences(options.traces)
+    files = None if options.corpus is None else texts(options.corpus)
     work = []
     for system in systems:
         amount = profile.light() if system.name in light else profile
         work += list(_system_tasks(system, amount, options.seed, sequences))
+        work += [] if files is None else [Task("corpus", system.name, replayed, (files,))]
     if options.mutants:
         work += [Task("mutants", None, survey, (options.seed, part)) for part in _parts(len(cases()), profile.shards)]
     progress.total = len(work)
