@@ -18,6 +18,7 @@ from frontier_oracle.property_tests.cli import (
     doctor,
     exits,
     explain,
+    fuzz,
     gate,
     replay,
     simulate,
@@ -37,6 +38,7 @@ app = typer.Typer(
     "missing, 5 nothing ran, 130 interrupted.",
 )
 app.command("gate", short_help="Hold drafters to the oracle; a table, one verdict.")(gate.gate)
+app.command("fuzz", short_help="Random scenarios without end; keeps what it finds.")(fuzz.fuzz)
 app.command("replay", short_help="Run one scenario, or a repro file, again.")(replay.replay)
 app.command("explain", short_help="Tell why a scenario fails.")(explain.explain)
 app.command("doctor", short_help="Find the usual mistakes of an adapter.")(doctor.doctor)

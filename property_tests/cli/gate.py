@@ -47,6 +47,9 @@ def gate(
     require_cuda: Annotated[
         bool, typer.Option("--require-cuda", help="Check the built-in systems for a GPU too; exit 3 without one.")
     ] = False,
+    corpus: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Replay every repro file of it too, as 'fuzz' left them.")
+    ] = None,
     mutants: Annotated[bool, typer.Option(help="Plant faults, and fail if one survives.")] = True,
     jobs: Annotated[int, typer.Option(min=0, help="Worker processes; 0: one a core.")] = 0,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print failures and the verdict only.")] = False,
@@ -63,7 +66,7 @@ def gate(
     from frontier_oracle.property_tests.cli.progress import showing
     from frontier_oracle.property_tests.gate.run import GateOptions, run_gate
 
-    options = GateOptions(tuple(system or ()), profile, seed, traces, jobs, mutants, require_cuda)
+    options = GateOptions(tuple(system or ()), profile, seed, traces, jobs, mutants, require_cuda, corpus)
     with own_stdout(), showing(quiet) as progress:
         result = run_gate(options, progress)
     pending: dict[Path, Repro] = {}

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +15,7 @@ from typing import Any
 
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.property_tests.gate import checks, shrink_budget
+from frontier_oracle.property_tests.gate.corpus_check import replayed, texts
 from frontier_oracle.property_tests.gate.environment import environment
 from frontier_oracle.property_tests.gate.model import serve_text
 from frontier_oracle.property_tests.gate.profiles import PROFILES, Profile
@@ -38,6 +36,7 @@ from frontier_oracle.property_tests.gate.system import SystemUnderTest, resolve
 from frontier_oracle.property_tests.inductive import base_check, inductive_check
 from frontier_oracle.property_tests.mutants.survey import cases, survey
 from frontier_oracle.property_tests.registry import DEFAULT, EAGER, LIGHT, NEED_CUDA
+from frontier_oracle.property_tests.workers import no_interrupts, start_worker
 from frontier_oracle.reports.traces import bundled_path, read_accept_lengths, read_directory
 
 NOT_PROVEN = "Not proven: attention and rotary numerics, samplers, quantised KV, and the model's own quality."
@@ -48,7 +47,7 @@ MODEL = "bundled model"
 class GateOptions:
     """What to run. systems: names, each with the whole profile, () for the built-in ones, some of them with its light
     form; cuda: among these the ones that need a CUDA device; traces: a directory of accept sequences beside the bundled
-    ones; jobs: worker processes, 0 for one a core."""
+    ones; jobs: worker processes, 0 for one a core; corpus: a directory of repro files to replay."""
 
     systems: tuple[str, ...] = ()
     profile: str = "ci"
@@ -57,6 +56,7 @@ class GateOptions:
     jobs: int = 0
     mutants: bool = True
     cuda: bool = False
+    corpus: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,12 @@ def run_gate(options: GateOptions, progress: Progress | None = None) -> GateRepo
     systems = [resolve(name) for name in dict.fromkeys(options.systems or built_in)]
     light = frozenset(() if options.systems else LIGHT)
     sequences = _sequences(options.traces)
+    files = None if options.corpus is None else texts(options.corpus)
     work = []
     for system in systems:
         amount = profile.light() if system.name in light else profile
         work += list(_system_tasks(system, amount, options.seed, sequences))
+        work += [] if files is None else [Task("corpus", system.name, replayed, (files,))]
     jobs = options.jobs or os.cpu_count() or 1
     if not options.systems and profile.served[0]:
         work.append(Task("real text", MODEL, serve_text, profile.served))
@@ -151,7 +153,7 @@ def _run_all(work: list[Task], jobs: int, progress: Progress, systems: list[str]
     pool = ProcessPoolExecutor(min(jobs, len(work)), mp_context=context, initializer=_start_worker, initargs=(budgets,))
     with pool:
         futures: list[Future[Any]] = []
-        with _no_interrupts():
+        with no_interrupts():
             for task in work:
                 future = pool.submit(_run_task, task)
                 future.add_done_callback(partial(_finished, progress, task))
@@ -180,25 +182,9 @@ def _finished(progress: Progress, task: Task, future: Future[Any]) -> None:
         _tell(progress, task, None)
 
 
-@contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Workers that start meanwhile ignore interrupts: the parent ends them, and they print no tracebacks."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def _start_worker(budgets: Budgets) -> None:
-    import torch
-
-    torch.set_num_threads(1)
+    start_worker()
     shrink_budget.use(budgets)
-    os.dup2(2, 1)  # what an adapter prints, from C too: stdout is the verb's own, and may be JSON
 
 
 def _run_task(task: Task) -> Any:

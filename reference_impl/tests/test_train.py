@@ -1,4 +1,4 @@
-"""Training: text apart, batches and runs that follow from the seed, and a run in stretches that equals an unbroken one."""
+"""Training: text apart, batches and runs that follow from the seed, and a run in stretches equal to an unbroken one."""
 
 from __future__ import annotations
 
