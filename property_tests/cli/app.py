@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from frontier_oracle.oracle.errors import UsageError
-from frontier_oracle.property_tests.cli import atlas, bench, doctor, exits, explain, gate, replay, traces
+from frontier_oracle.property_tests.cli import atlas, bench, check, doctor, exits, explain, gate, replay, traces
 
 PROGRAM = "frontier-oracle"
 
@@ -28,6 +28,7 @@ app = typer.Typer(
 app.command("gate", short_help="Hold drafters to the oracle; a table, one verdict.")(gate.gate)
 app.command("replay", short_help="Run one scenario, or a repro file, again.")(replay.replay)
 app.command("explain", short_help="Tell why a scenario fails.")(explain.explain)
+app.command("check", short_help="Judge rounds that an engine logged.")(check.check)
 app.command("doctor", short_help="Find the usual mistakes of an adapter.")(doctor.doctor)
 app.command("atlas", short_help="Compare every drafter design on the same accepts.")(atlas.atlas)
 app.command("report", short_help="Report on accept lengths in any engine's shape.")(traces.report)

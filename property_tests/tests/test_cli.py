@@ -283,7 +283,7 @@ def test_bench_oracle_prints_rows(capsys: Capture, monkeypatch: pytest.MonkeyPat
 
 
 def test_every_verb_has_help(capsys: Capture) -> None:
-    verbs = ["gate", "replay", "explain", "doctor", "atlas", "report", "compare", "bench"]
+    verbs = ["gate", "replay", "explain", "check", "doctor", "atlas", "report", "compare", "bench"]
     for verb in ([], *([verb] for verb in verbs), ["bench", "oracle"], ["bench", "round"]):
         assert run([*verb, "--help"]) == 0
         assert "Usage: frontier-oracle" in capsys.readouterr().out
