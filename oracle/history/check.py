@@ -208,7 +208,7 @@ class _Checker:
             if "sampled" in self.history.call_fields:
                 out.append([*self._sampled(event, row)])
             elif "returned" in more:
-                out.append([int(token) for token in more["returned"][1:]][:count])
+                out.append([int(token) for token in more["returned"][1 : count + 1]])
             else:
                 accepted = self._accepted_next(view.request.name, index)
                 out.append([accepted[m] if m < len(accepted) else None for m in range(count)])

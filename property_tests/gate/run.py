@@ -83,11 +83,11 @@ def run_gate(options: GateOptions, progress: Progress | None = None) -> GateRepo
         raise UsageError(f"unknown profile {options.profile!r}: known are {', '.join(PROFILES)}")
     systems = [resolve(name) for name in dict.fromkeys(options.systems or DEFAULT)]
     light = frozenset(() if options.systems else LIGHT)
-    sequences = _sequences(options.traces)
+    sequences = trace_sequences(options.traces)
     work = []
     for system in systems:
         amount = profile.light() if system.name in light else profile
-        work += list(_system_tasks(system, amount, options.seed, sequences))
+        work += list(system_tasks(system, amount, options.seed, sequences))
     if options.mutants:
         work += [Task("mutants", None, survey, (options.seed, part)) for part in _parts(len(cases()), profile.shards)]
     progress.total = len(work)
@@ -95,7 +95,7 @@ def run_gate(options: GateOptions, progress: Progress | None = None) -> GateRepo
     return _report(options, systems, light, work, outcomes, time.perf_counter() - started)
 
 
-def _system_tasks(
+def system_tasks(
     system: SystemUnderTest, profile: Profile, seed: int, sequences: Sequence[Sequence[int]]
 ) -> Iterator[Task]:
     """A system's tasks: the long ones first, so that the workers end together."""
@@ -114,7 +114,7 @@ def _system_tasks(
     yield Task("determinism", system.name, checks.determinism, (seed + 1, profile.twice))
 
 
-def _sequences(directory: Path | None) -> list[tuple[int, ...]]:
+def trace_sequences(directory: Path | None) -> list[tuple[int, ...]]:
     """Accept sequences: the bundled ones, and a directory's."""
     sequences = read_accept_lengths(bundled_path())
     if directory is not None:
