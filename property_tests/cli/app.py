@@ -15,6 +15,7 @@ from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.property_tests.cli import (
     atlas,
     bench,
+    check,
     doctor,
     exits,
     explain,
@@ -41,6 +42,7 @@ app.command("gate", short_help="Hold drafters to the oracle; a table, one verdic
 app.command("fuzz", short_help="Random scenarios without end; keeps what it finds.")(fuzz.fuzz)
 app.command("replay", short_help="Run one scenario, or a repro file, again.")(replay.replay)
 app.command("explain", short_help="Tell why a scenario fails.")(explain.explain)
+app.command("check", short_help="Judge rounds that an engine logged.")(check.check)
 app.command("doctor", short_help="Find the usual mistakes of an adapter.")(doctor.doctor)
 app.command("atlas", short_help="Compare every drafter design on the same accepts.")(atlas.atlas)
 app.command("simulate", short_help="Serve text by a real model under any drafter design.")(simulate.simulate)

@@ -76,7 +76,7 @@ def gate(
         with own_stdout():
             result, pending = name_repros(result, save)
     try:  # the result is shown first: a full disk does not take it away, nor a reader that leaves the files
-        _show(result, format, quiet)
+        show(result, format, quiet)
     finally:
         _write(pending, files, result)
     return {EQUAL: exits.EQUAL, DIVERGENCE: exits.DIVERGENCE, NOTHING_RAN: exits.NOTHING_RAN}[result.verdict]
@@ -91,7 +91,8 @@ def _check_folders(traces: Path | None, save: Path | None) -> None:
         raise UsageError(f"--save {save}: is a file, expected a directory")
 
 
-def _show(result: GateReport, format: Format, quiet: bool) -> None:
+def show(result: GateReport, format: Format, quiet: bool) -> None:
+    """Print the report, and on GitHub its annotations."""
     typer.echo(_text(result, format, quiet))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         _annotate(result, format)

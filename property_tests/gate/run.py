@@ -88,12 +88,12 @@ def run_gate(options: GateOptions, progress: Progress | None = None) -> GateRepo
     built_in = DEFAULT + (NEED_CUDA if options.cuda else ())
     systems = [resolve(name) for name in dict.fromkeys(options.systems or built_in)]
     light = frozenset(() if options.systems else LIGHT)
-    sequences = _sequences(options.traces)
+    sequences = trace_sequences(options.traces)
     files = None if options.corpus is None else texts(options.corpus)
     work = []
     for system in systems:
         amount = profile.light() if system.name in light else profile
-        work += list(_system_tasks(system, amount, options.seed, sequences))
+        work += list(system_tasks(system, amount, options.seed, sequences))
         work += [] if files is None else [Task("corpus", system.name, replayed, (files,))]
     jobs = options.jobs or os.cpu_count() or 1
     if not options.systems and profile.served[0]:
@@ -106,7 +106,7 @@ def run_gate(options: GateOptions, progress: Progress | None = None) -> GateRepo
     return _report(options, systems, light, work, outcomes, time.perf_counter() - started)
 
 
-def _system_tasks(
+def system_tasks(
     system: SystemUnderTest, profile: Profile, seed: int, sequences: Sequence[Sequence[int]]
 ) -> Iterator[Task]:
     """A system's tasks: the long ones first, so that the workers end together."""
@@ -127,7 +127,7 @@ def _system_tasks(
     yield Task("determinism", system.name, checks.determinism, (seed + 1, profile.twice))
 
 
-def _sequences(directory: Path | None) -> list[tuple[int, ...]]:
+def trace_sequences(directory: Path | None) -> list[tuple[int, ...]]:
     """Accept sequences: the bundled ones, and a directory's."""
     sequences = read_accept_lengths(bundled_path())
     if directory is not None:
