@@ -185,7 +185,7 @@ class DesignSystem:
             hidden = self._hidden(sight, depth, rows.positions).masked_fill(masked[..., None], 0)
             passed = rows.positions.clamp(min=0).masked_fill(masked, 0)
             placed = rows.positions.clamp(min=0)
-            if self.design.before_zero == "clamp":
+            if self.design.before_zero == "clamp" and self.design.cells_before_zero == "count_on":
                 placed = rows.positions - rows.first.clamp(max=0)[:, None]
             request = torch.arange(len(slots))[:, None]
             locs = [

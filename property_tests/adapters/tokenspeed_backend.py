@@ -75,6 +75,7 @@ class BackendRunner(Runner):
 class TokenspeedBackend(TokenspeedMtp):
     """contract.StashSystem."""
 
+    declares: ClassVar[str] = "tokenspeed_hook"
     runner_type: ClassVar[type[Runner]] = BackendRunner
 
 

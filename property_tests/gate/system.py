@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from frontier_oracle.oracle.designs import DESIGNS, Design
+from frontier_oracle.oracle.designs import DESIGNS, VARIANTS, Design
 from frontier_oracle.oracle.errors import HiddenSemanticUnsupported
 from frontier_oracle.oracle.language import parse
 from frontier_oracle.oracle.timeline import POLICIES, Timeline
@@ -48,9 +48,11 @@ def resolve(name: str) -> SystemUnderTest:
         known = ", ".join(POLICIES)
         raise AdapterError(f"system {name!r}: prefix_policy {system.prefix_policy!r} is unknown, known are {known}")
     declares = getattr(system, "declares", "")
-    if not isinstance(declares, str) or (declares and declares not in DESIGNS):
-        raise AdapterError(f"system {name!r} declares {declares!r}, expected a design: one of {', '.join(DESIGNS)}")
-    return SystemUnderTest(name, factory, system.prefix_policy, frozenset(capabilities), DESIGNS.get(declares))
+    known_designs = DESIGNS | VARIANTS
+    if not isinstance(declares, str) or (declares and declares not in known_designs):
+        listed = ", ".join(known_designs)
+        raise AdapterError(f"system {name!r} declares {declares!r}, expected a design: one of {listed}")
+    return SystemUnderTest(name, factory, system.prefix_policy, frozenset(capabilities), known_designs.get(declares))
 
 
 def _smallest(factory: Factory) -> Any:

@@ -10,16 +10,23 @@ import pytest
 import torch
 from fake_engine import write_checkout
 
+from frontier_oracle.cuda_impl.errors import CaptureRefused
+from frontier_oracle.oracle.contract import DraftConfig, DraftModel
+from frontier_oracle.oracle.designs import TOKENSPEED_FRONTIER, TOKENSPEED_HOOK
+from frontier_oracle.oracle.deviations import compare, predict
 from frontier_oracle.oracle.errors import DataParallelUnsupported, HiddenSemanticUnsupported
 from frontier_oracle.oracle.language import parse
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 from frontier_oracle.oracle.timeline import Timeline
+from frontier_oracle.property_tests.adapters.captured import Captured, captured
 from frontier_oracle.property_tests.bulk import run_bulk
+from frontier_oracle.property_tests.drawing import random_scenario
 from frontier_oracle.property_tests.driver import run_scenario
 from frontier_oracle.property_tests.gate.judged import judge
 from frontier_oracle.property_tests.gate.system import resolve
 from frontier_oracle.property_tests.probe import DigestProbe
 from frontier_oracle.property_tests.registry import DEFAULT, NEED_ENGINE, load_system
+from frontier_oracle.reference_impl.generic import maker
 
 torch.set_num_threads(1)
 
@@ -84,6 +91,60 @@ def test_every_cell_of_a_batch(system: str) -> None:
     assert result.request_rounds == 9 and not result.failures
 
 
+def test_the_hook_shares_one_cell_where_the_cache_view_counts_on() -> None:
+    """Rows below position 0: in row order the hook's leave every entry right, and the rows are found all the same."""
+    scenario = parse("k4 page4 | a: p1 | a1, a1, a4")
+    shared, counted = predict(TOKENSPEED_HOOK, scenario), predict(TOKENSPEED_FRONTIER, scenario)
+    assert shared.seen == {"short_prompt"} and not shared.outcome.cause_entries()
+    assert {f.code for f in shared.outcome.findings} == {"FO101", "FO102", "FO103"}
+    assert "FO104" in {f.code for f in counted.outcome.findings} and counted.outcome.cause_entries()
+
+
+def test_both_executions_of_the_hooks_design_agree() -> None:
+    for index in range(6):
+        scenario = random_scenario(8, index)
+        outcome = run_scenario(maker(TOKENSPEED_HOOK), scenario, "tokens", guard=False)
+        assert compare(outcome, predict(TOKENSPEED_HOOK, scenario)).equal, scenario
+
+
+@pytest.mark.usefixtures("checkout")
+@pytest.mark.parametrize("text", DEVIATING.values())
+def test_the_hook_is_its_design(text: str) -> None:
+    assert not judge(resolve("tokenspeed_backend"), parse(text)).undeclared
+
+
+@pytest.mark.usefixtures("checkout")
+def test_captured_rounds_are_exact_and_replayed() -> None:
+    systems: list[Captured] = []
+
+    def make(config: DraftConfig, model: DraftModel) -> Captured:
+        systems.append(Captured(load_system("tokenspeed"), config, model, "cpu"))
+        return systems[-1]
+
+    result = run_bulk(make, Spec(3), np.array([[1, 3, 2, 2], [3, 1, 1, 3]]), prompt=5, pad_to=3)
+    assert result.request_rounds == 8 and not result.failures
+    assert systems[0].replays == 4 and len(systems[0].captured) == 1
+
+
+def broken(folder: Path, patch: pytest.MonkeyPatch, file: str, old: str, new: str) -> None:
+    patch.setenv("TOKENSPEED_PATH", str(write_checkout(folder, {file: (old, new)})))
+
+
+def test_a_host_read_cannot_be_captured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(tmp_path, monkeypatch, "mtp.py", "accept[:, None] - 1 +", "int(accept[0]) - 1 +")
+    with pytest.raises(CaptureRefused, match="reads a value on the host"):
+        run_bulk(captured(load_system("tokenspeed")), Spec(3), np.array([[1, 3]]), prompt=5)
+
+
+def test_replays_run_no_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A count that the drafter keeps in Python grows each eager round, and stands still in a captured one."""
+    counted = "self.n = getattr(self, 'n', -1) + 1\n        first = self.n + accept"
+    broken(tmp_path, monkeypatch, "mtp.py", "first = accept", counted)
+    accepts = np.array([[1, 2, 1], [2, 1, 1]])
+    assert run_bulk(load_system("tokenspeed"), Spec(3), accepts, prompt=5).failures
+    assert not run_bulk(captured(load_system("tokenspeed")), Spec(3), accepts, prompt=5).failures
+
+
 # One fault a line: file, the words replaced, what stands in their place, the scenario that shows it, its code.
 FAULTS = {
     "hidden one row early": (
@@ -107,7 +168,7 @@ SYSTEM_OF = {"mtp.py": "tokenspeed", "eagle.py": "tokenspeed_eagle", "cache_grou
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_engine_is_found(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, old, new, text, code = FAULTS[fault]
-    monkeypatch.setenv("TOKENSPEED_PATH", str(write_checkout(tmp_path, {file: (old, new)})))
+    broken(tmp_path, monkeypatch, file, old, new)
     found = resolve(SYSTEM_OF[file])
     assert code in {finding.code for finding in run_scenario(found.factory, parse(text), found.policy).findings}
 
