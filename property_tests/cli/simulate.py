@@ -105,12 +105,12 @@ def simulate(
     if trace is not None:
         traces.write(done, trace)
     if ab is not None:
-        _write_ab(ab, done, files)
+        _write_ab(ab, done)
     typer.echo(jsonout.dumps(done.as_data()) if format is Format.JSON else simulated.render(done))
     return _verdict(done)
 
 
-def _write_ab(path: Path, done: Simulation, files: list[Path]) -> None:
+def _write_ab(path: Path, done: Simulation) -> None:
     from frontier_oracle.property_tests.gate.environment import environment
     from frontier_oracle.property_tests.render import jsonout
     from frontier_oracle.property_tests.simulate import ab
@@ -118,7 +118,7 @@ def _write_ab(path: Path, done: Simulation, files: list[Path]) -> None:
     data = {
         "date": datetime.date.today().isoformat(),
         "environment": environment(),
-        "files": sorted(file.name for file in files),
+        "files": sorted({prompt.category for prompt in done.prompts}),
         "prompt_tokens": max(len(p.tokens) for p in done.prompts),
         "options": asdict(done.options),
         "simulate": done.as_data(),

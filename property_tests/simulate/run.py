@@ -144,10 +144,12 @@ class Simulation:
         return next(run for run in self.runs if run.name == name)
 
     def as_data(self) -> dict[str, Any]:
-        """{prompts, tokens, designs}: tokens are those of the first design's output."""
+        """{prompts, tokens, hits, designs}: tokens are those of the first design's output, hits its requests that met a
+        cached prefix."""
         return {
             "prompts": len(self.prompts),
             "tokens": self.runs[0].tokens,
+            "hits": sum(r.holding.hit > 0 for r in self.runs[0].requests),
             "designs": [run.as_data() for run in self.runs],
             "output_differs": {name: len(found) for name, found in self.findings.items()},
         }
@@ -161,11 +163,16 @@ def simulate(
     verify: Verify = exact,
     progress: Progress = lambda name, tokens: None,
 ) -> Simulation:
-    """Serve the prompts under each design in turn. The ideal's drafts are shared: they are a function of the tokens."""
+    """Serve the prompts under each design in turn, the ideal first: its drafts, a function of the tokens, are then
+    known to the comparison of the others, and its own time is what they take."""
     ideal = None
     if options.recompute:
         ideal = Ideal(model.target, model.chain, model.config.spec(options.k).steps)
-    runs = [serve(model, design, prompts, options, ideal, verify, progress) for design in designs]
+    served = {
+        design.name: serve(model, design, prompts, options, ideal, verify, progress)
+        for design in sorted(designs, key=lambda design: design.name != RECOMPUTE)
+    }
+    runs = [served[design.name] for design in designs]
     own = next((run for run in runs if run.name == TARGET), None)
     findings = {}
     if own is not None:
