@@ -30,15 +30,16 @@ EVERY_SECONDS = 10.0
 
 
 class Size(StrEnum):
-    """Which recipe."""
+    """Which recipe. smollm2 trains depths on a frozen pretrained target (extra 'smollm2')."""
 
     SMOKE = "smoke"
     BUNDLED = "bundled"
+    SMOLLM2 = "smollm2"
 
 
 def train(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Weights, checkpoint and record.json go there.")],
-    size: Annotated[Size, typer.Option("--size", help="smoke: seconds on a CPU. bundled: minutes on one H200.")],
+    size: Annotated[Size, typer.Option("--size", help="smoke: seconds on a CPU; others: minutes on an H200.")],
     text: Annotated[
         Path | None,
         typer.Option("--text", metavar="DIR", help="Train on the .py files below DIR. Default: the standard library."),
@@ -62,12 +63,14 @@ def train(
     for option, value in (("--steps", steps), ("--max-time", max_time), ("--seed", seed)):
         if value < 0:
             raise UsageError(f"{option} {value}: expected 0 or more")
+    from frontier_oracle.reference_impl.model import smollm2
     from frontier_oracle.reference_impl.model.train import corpus, loop
     from frontier_oracle.reference_impl.model.train.recipe import SIZES
 
     recipe = replace(SIZES[size.value], seed=seed)
     recipe = replace(recipe, steps=steps) if steps else recipe
-    texts = corpus.read_corpus(text or corpus.standard_library())
+    encode = smollm2.encode if size is Size.SMOLLM2 else corpus.as_bytes
+    texts = corpus.read_corpus(text or corpus.standard_library(), encode)
     with _showing() as on_step:
         run = loop.train(recipe, texts, out, device, max_time or None, compiled, on_step)
     record = {

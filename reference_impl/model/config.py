@@ -15,7 +15,8 @@ class ModelConfig:
 
     vocab_size: ids 0..255 are bytes, the rest special. head_size is hidden_size / heads, even; heads is a multiple of
     kv_heads. windows[d]: attention window of depth d in positions, None for full history; rotary positions everywhere.
-    conv_width: W of the depths' short convolutions. draft_intermediate_size: the depths' MLP width.
+    conv_width: W of the depths' short convolutions. draft_intermediate_size: the depths' MLP width. pretrained: "", or
+    the target that a package brings; its weights are neither trained nor saved.
     """
 
     vocab_size: int = 264
@@ -29,6 +30,7 @@ class ModelConfig:
     conv_width: int = 4
     rope_base: float = 10000.0
     norm_eps: float = 1e-5
+    pretrained: str = ""
 
     def __post_init__(self) -> None:
         if self.hidden_size % (2 * self.heads) or self.heads % self.kv_heads:

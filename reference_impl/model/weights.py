@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from frontier_oracle.oracle.errors import UsageError
+from frontier_oracle.reference_impl.model import smollm2
 from frontier_oracle.reference_impl.model.config import ModelConfig
 from frontier_oracle.reference_impl.model.layers import init_weights
 from frontier_oracle.reference_impl.model.mtp import MTPChain
@@ -39,18 +40,22 @@ class Model:
     def parts(self) -> dict[str, torch.nn.Module]:
         return {"target": self.target, "chain": self.chain}
 
+    def trained(self) -> dict[str, torch.nn.Module]:
+        """The parts that this project trains and saves: a pretrained target is not among them."""
+        return {"chain": self.chain} if self.config.pretrained else self.parts()
+
     def tensors(self) -> dict[str, Tensor]:
-        """Every weight by name, ``target.…`` and ``chain.…``."""
-        parts = self.parts().items()
+        """Their weights by name, ``target.…`` and ``chain.…``."""
+        parts = self.trained().items()
         return {f"{part}.{name}": tensor for part, module in parts for name, tensor in module.state_dict().items()}
 
 
 def random_model(config: ModelConfig, seed: int = 0, dtype: str = "float32", device: str = "cpu") -> Model:
-    """An untrained model; every matrix follows from the seed."""
-    target, chain = Target(config), MTPChain(config)
-    for number, module in enumerate((target, chain)):
+    """An untrained model; every matrix follows from the seed, but for a pretrained target's."""
+    model = Model(config, _target(config), MTPChain(config))
+    for number, module in enumerate(model.trained().values()):
         init_weights(module, 2 * seed + number)
-    return _ready(Model(config, target, chain), dtype, device)
+    return _ready(model, dtype, device)
 
 
 def load(path: str | Path | None = None, dtype: str = "float32", device: str = "cpu") -> Model:
@@ -74,7 +79,7 @@ def load(path: str | Path | None = None, dtype: str = "float32", device: str = "
     wanted = {f"{i + 1}/{len(files)}" for i in range(len(files))}
     if config is None or numbers != wanted:
         raise WeightsError(f"{folder}: holds shards {', '.join(sorted(numbers))}; expected {', '.join(sorted(wanted))}")
-    return _fill(Model(config, Target(config), MTPChain(config)), tensors, folder, dtype, device)
+    return _fill(Model(config, _target(config), MTPChain(config)), tensors, folder, dtype, device)
 
 
 def save(model: Model, folder: str | Path, dtype: str = "bfloat16") -> list[Path]:
@@ -108,8 +113,17 @@ def _read(file: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     return metadata, tensors
 
 
+def _target(config: ModelConfig) -> Target:
+    """Without weights, but for a pretrained one."""
+    if not config.pretrained:
+        return Target(config)
+    if config.pretrained != smollm2.NAME:
+        raise UsageError(f"model: pretrained target {config.pretrained!r} is not known; expected {smollm2.NAME!r}")
+    return smollm2.load_target()
+
+
 def _fill(model: Model, tensors: dict[str, Tensor], folder: Path, dtype: str, device: str) -> Model:
-    for part, module in model.parts().items():
+    for part, module in model.trained().items():
         own = {name.removeprefix(f"{part}."): t for name, t in tensors.items() if name.startswith(f"{part}.")}
         try:
             module.load_state_dict(own)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sysconfig
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,8 @@ from torch import Tensor
 from frontier_oracle.oracle.errors import UsageError
 
 BOS, EOS = 256, 257
+# Contents of files -> the tokens of each, uint16.
+Encode = Callable[[list[bytes]], list[np.ndarray]]
 # Not source text: installed packages, tables of character codes, one module of prose, what a build wrote down.
 LEFT_OUT = ("site-packages", "dist-packages", "encodings", "pydoc_data", "config-")
 HELD_OUT_PART = 16 / 256
@@ -22,7 +24,7 @@ HELD_OUT_PART = 16 / 256
 
 @dataclass(frozen=True)
 class Part:
-    """Packed files. tokens [n] uint16: BOS, bytes, EOS of each file. sha256: over every path and content, in order."""
+    """Packed files. tokens [n] uint16: each file's, in order. sha256: over every path and content, in order."""
 
     tokens: np.ndarray
     files: int
@@ -31,7 +33,7 @@ class Part:
 
     def facts(self) -> dict[str, int | str]:
         """What a record says of it."""
-        return {key: value for key, value in asdict(self).items() if key != "tokens"}
+        return {"files": self.files, "bytes": self.bytes, "tokens": len(self.tokens), "sha256": self.sha256}
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,13 @@ def standard_library() -> Path:
     return Path(sysconfig.get_paths()["stdlib"])
 
 
-def read_corpus(folder: Path) -> Corpus:
+def as_bytes(contents: list[bytes]) -> list[np.ndarray]:
+    """A token a byte, between BOS and EOS."""
+    ends = np.array([[BOS], [EOS]], np.uint16)
+    return [np.concatenate([ends[0], np.frombuffer(c, np.uint8), ends[1]], dtype=np.uint16) for c in contents]
+
+
+def read_corpus(folder: Path, encode: Encode = as_bytes) -> Corpus:
     """All .py files below ``folder``, in order of their paths. Raises UsageError where one part would be empty."""
     paths = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
     chosen = [path for path in paths if not path.startswith(LEFT_OUT) and not path.startswith("_sysconfigdata")]
@@ -60,7 +68,7 @@ def read_corpus(folder: Path) -> Corpus:
         if not names:
             what = "held-out" if held_out else "training"
             raise UsageError(f"{folder}: {len(chosen)} .py files, none of them {what} text; name a larger folder")
-        parts.append(pack((name, (folder / name).read_bytes()) for name in names))
+        parts.append(pack([(name, (folder / name).read_bytes()) for name in names], encode))
     return Corpus(*parts)
 
 
@@ -69,15 +77,14 @@ def is_held_out(path: str) -> bool:
     return hashlib.sha256(path.encode()).digest()[0] < HELD_OUT_PART * 256
 
 
-def pack(files: Iterable[tuple[str, bytes]]) -> Part:
+def pack(files: list[tuple[str, bytes]], encode: Encode = as_bytes) -> Part:
     """(path, content) pairs as one run of tokens."""
-    digest, runs, count, size = hashlib.sha256(), [], 0, 0
+    digest = hashlib.sha256()
     for path, content in files:
         digest.update(f"{path}\0{len(content)}\0".encode())
         digest.update(content)
-        runs += [np.array([BOS], np.uint16), np.frombuffer(content, np.uint8), np.array([EOS], np.uint16)]
-        count, size = count + 1, size + len(content)
-    return Part(np.concatenate(runs, dtype=np.uint16), count, size, digest.hexdigest())
+    contents = [content for _, content in files]
+    return Part(np.concatenate(encode(contents)), len(files), sum(map(len, contents)), digest.hexdigest())
 
 
 class Batches:

@@ -93,7 +93,7 @@ class _Trainer:
         self.recipe, self.device = recipe, device
         self.model = weights.random_model(recipe.model, recipe.seed, "float32", device)
         self.named: dict[str, Tensor] = {}
-        for part, module in self.model.parts().items():
+        for part, module in self.model.trained().items():
             module.requires_grad_(True)
             self.named |= {f"{part}.{name}": parameter for name, parameter in module.named_parameters()}
         decayed = [p for p in self.named.values() if p.ndim > 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from frontier_oracle.reference_impl.model import smollm2
 from frontier_oracle.reference_impl.model.config import ModelConfig
 
 
@@ -50,4 +51,5 @@ SMOKE = Recipe(
     warmup=5,
     evaluate_every=20,
 )
-SIZES = {"smoke": SMOKE, "bundled": Recipe()}
+SMOLLM2 = Recipe(smollm2.CONFIG, steps=2000, batch=16, learning_rate=1e-3, evaluate_every=250)
+SIZES = {"smoke": SMOKE, "bundled": Recipe(), smollm2.NAME: SMOLLM2}
