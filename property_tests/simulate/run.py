@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from frontier_oracle.property_tests.simulate.requests import Options, Request
 from frontier_oracle.property_tests.simulate.sampling import Verify, exact
 from frontier_oracle.reference_impl.model.paged_head import PagedHead
 from frontier_oracle.reference_impl.model.paged_target import PagedTarget
-from frontier_oracle.reference_impl.model.weights import Model
+from frontier_oracle.reference_impl.model.weights import BUNDLED, Model
 
 
 @dataclass(frozen=True)
@@ -178,3 +179,9 @@ def simulate(
     if own is not None:
         findings = {run.name: compare_outputs(own.requests, run.requests) for run in runs if run is not own}
     return Simulation(list(prompts), options, runs, findings)
+
+
+def digest(weights: Path | None) -> str:
+    """sha256 over the weights' files in order of their names; None for the bundled ones."""
+    files = sorted((weights or BUNDLED).glob("*.safetensors"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
