@@ -1,5 +1,6 @@
 """docs/ab.md: what every design is worth on a real model, from kept results. ``python -m`` rewrites the page and its
-pictures: frontier_oracle.reports.ab_page WHOLE.json CHUNKED.json docs. Both come from ``simulate --ab``."""
+pictures: frontier_oracle.reports.ab_page RESULT.json... docs. Results come from ``simulate --ab``; the first is told in
+full."""
 
 from __future__ import annotations
 
@@ -15,32 +16,41 @@ Result = dict[str, Any]
 INTRO = """# What a wrong book costs: every design on a real model
 
 The bundled model ([model.md](model.md)) serves the same prompts under every design that a chain of heads can run. The
-target, the heads and the prompts are the same; only the drafter's bookkeeping differs. Output is greedy, in float64, so
+target, the heads and the prompts are the same; only the drafter's bookkeeping differs. Everything runs in float64, so
 that no tie of two tokens decides otherwise. **ideal** is the drafter that recomputes every depth over every position
 in each round (S3); "as the ideal" counts verify rounds whose drafts are its own, all of them.
 
 Accept length counts the bonus token. Intervals are 95 %, bootstrap over requests, paired. The losses by depth, position
 and request compare, in each verify round of a design, its drafts with those of the ideal for the same tokens.
 
-This page is generated from the kept results: `python -m frontier_oracle.reports.ab_page WHOLE.json CHUNKED.json docs`.
+This page is generated from the kept results: `python -m frontier_oracle.reports.ab_page RESULT.json... docs`.
 """
 
 
-def page(whole: Result, chunked: Result, names: tuple[str, str]) -> str:
+def page(results: Sequence[Result], names: Sequence[str]) -> str:
     """The page's Markdown. names: of the result files."""
-    return "\n".join((INTRO, *_lines(whole, chunked, names))) + "\n"
+    return "\n".join((INTRO, *_lines(results, names))) + "\n"
 
 
-def _lines(whole: Result, chunked: Result, names: tuple[str, str]) -> Iterator[str]:
-    yield from ("## The answer", "", *_answer(whole, chunked), "")
-    yield from ("## Whole prompts", "", _how(whole, names[0]), "", *_overall(whole["designs"]), "")
+def _lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
+    designs = results[0]["designs"]
+    yield from ("## The answer", "", *_answer(results), "")
+    yield from (f"## {_title(results[0])}", "", _how(results[0], names[0]), "", *_overall(designs), "")
     yield from ("![change of the accept length](ab-accept.svg)", "")
-    yield from ("## By draft depth", "", *_depths(whole["designs"]), "", "![by depth](ab-depth.svg)", "")
-    yield from ("## By position in the context", "", *_positions(whole["designs"]), "")
-    yield from ("![by position](ab-position.svg)", "")
-    yield from ("## By how predictable the text is", "", *_rates(whole["designs"]), "")
-    yield from ("## Which entries", "", *_entries(whole["designs"]), "")
-    yield from ("## Prompts in chunks, and prefix hits", "", _how(chunked, names[1]), "", *_overall(chunked["designs"]))
+    yield from ("### By draft depth", "", *_depths(designs), "", "![by depth](ab-depth.svg)", "")
+    yield from ("### By position in the context", "", *_positions(designs), "", "![by position](ab-position.svg)", "")
+    yield from ("### By how predictable the text is", "", *_rates(designs), "")
+    yield from ("### Which entries", "", *_entries(designs))
+    for result, name in zip(results[1:], names[1:], strict=True):
+        yield from ("", f"## {_title(result)}", "", _how(result, name), "", *_overall(result["designs"]))
+
+
+def _title(result: Result) -> str:
+    o = result["options"]
+    parts = [f"Temperature {o['sampling']['temperature']:g}" if o["sampling"]["temperature"] else "Greedy"]
+    parts.append(f"chunks of {o['chunk']}" if o["chunk"] else "whole prompts")
+    parts += ["prefix hits"] * bool(result["simulate"].get("hits"))
+    return ", ".join(parts)
 
 
 def exact_names(result: Result) -> list[str]:
@@ -48,23 +58,25 @@ def exact_names(result: Result) -> list[str]:
     return [row["name"] for row in result["designs"] if row["rounds_as_ideal"] == row["verify_rounds"]]
 
 
-def _answer(whole: Result, chunked: Result) -> Iterator[str]:
-    exact = exact_names(whole)
-    rounds = sum(row["verify_rounds"] for row in whole["designs"] if row["name"] in exact)
+def _answer(results: Sequence[Result]) -> Iterator[str]:
+    first, exact = results[0], exact_names(results[0])
+    rounds = sum(row["verify_rounds"] for row in first["designs"] if row["name"] in exact)
     yield (
-        f"- {_listed(exact)} gave the ideal's drafts in every one of {rounds:,} request-rounds, hence the same accept "
-        "lengths and the same number of verify rounds."
+        f"- {_title(first)}: {_listed(exact)} gave the ideal's drafts in every one of {rounds:,} request-rounds, hence "
+        "the same accept lengths and the same number of verify rounds."
     )
-    for row in whole["designs"]:
+    for row in first["designs"]:
         if row["name"] not in exact:
             equal = row["rounds_as_ideal"] / row["verify_rounds"]
             yield (
                 f"- `{row['name']}`: accept length {_interval(row['accept_length'])}, that is "
                 f"{_percent_interval(row['change'])} against the ideal; {equal:.1%} of its rounds drafted as the ideal."
             )
-    same = all(row["output_is_the_targets"] for row in (*whole["designs"], *chunked["designs"]))
-    said = "Every design put out the target's own text." if same else "**Outputs differ from the target's own.**"
-    yield f"- {said} In chunks and with prefix hits {_listed(exact_names(chunked))} remain exact."
+    for result in results[1:]:
+        rounds = sum(row["verify_rounds"] for row in result["designs"] if row["name"] in exact_names(result))
+        yield f"- {_title(result)}: exact in every one of {rounds:,} request-rounds are {_listed(exact_names(result))}."
+    same = all(row["output_is_the_targets"] for result in results for row in result["designs"])
+    yield "- Every design put out the target's own text." if same else "- **Outputs differ from the target's own.**"
 
 
 def _how(result: Result, name: str) -> str:
@@ -150,8 +162,8 @@ def _interval(e: Row) -> str:
 
 
 def _percent_interval(e: Row) -> str:
-    if e["low"] is None:
-        return f"{e['value']:+.1%}"
+    if e["low"] is None or e["value"] == e["low"] == e["high"] == 0:
+        return f"{e['value']:+.1%}" if e["value"] else "0"
     return f"{e['value']:+.1%} [{e['low']:+.1%}, {e['high']:+.1%}]"
 
 
@@ -180,9 +192,9 @@ def main(arguments: Sequence[str]) -> None:
     """Rewrite the page and its pictures."""
     from frontier_oracle.reports import ab_plots
 
-    whole, chunked, folder = map(Path, arguments)
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in (whole, chunked)]
-    (folder / "ab.md").write_text(page(results[0], results[1], (whole.name, chunked.name)), encoding="utf-8")
+    *files, folder = map(Path, arguments)
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in files]
+    (folder / "ab.md").write_text(page(results, [path.name for path in files]), encoding="utf-8")
     designs = results[0]["designs"]
     for name, figure in (
         ("accept", ab_plots.accept_figure(designs)),

@@ -105,20 +105,23 @@ def simulate(
     if trace is not None:
         traces.write(done, trace)
     if ab is not None:
-        _write_ab(ab, done, files)
+        _write_ab(ab, done, weights)
     typer.echo(jsonout.dumps(done.as_data()) if format is Format.JSON else simulated.render(done))
     return _verdict(done)
 
 
-def _write_ab(path: Path, done: Simulation, files: list[Path]) -> None:
+def _write_ab(path: Path, done: Simulation, weights: Path | None) -> None:
     from frontier_oracle.property_tests.gate.environment import environment
     from frontier_oracle.property_tests.render import jsonout
     from frontier_oracle.property_tests.simulate import ab
+    from frontier_oracle.property_tests.simulate.run import digest
 
     data = {
         "date": datetime.date.today().isoformat(),
         "environment": environment(),
-        "files": sorted(file.name for file in files),
+        "command": " ".join(["frontier-oracle", *sys.argv[1:]]),
+        "weights_sha256": digest(weights),
+        "files": sorted({prompt.category for prompt in done.prompts}),
         "prompt_tokens": max(len(p.tokens) for p in done.prompts),
         "options": asdict(done.options),
         "simulate": done.as_data(),

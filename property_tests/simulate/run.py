@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from frontier_oracle.property_tests.simulate.requests import Options, Request
 from frontier_oracle.property_tests.simulate.sampling import Verify, exact
 from frontier_oracle.reference_impl.model.paged_head import PagedHead
 from frontier_oracle.reference_impl.model.paged_target import PagedTarget
-from frontier_oracle.reference_impl.model.weights import Model
+from frontier_oracle.reference_impl.model.weights import BUNDLED, Model
 
 
 @dataclass(frozen=True)
@@ -144,10 +145,12 @@ class Simulation:
         return next(run for run in self.runs if run.name == name)
 
     def as_data(self) -> dict[str, Any]:
-        """{prompts, tokens, designs}: tokens are those of the first design's output."""
+        """{prompts, tokens, hits, designs}: tokens are those of the first design's output, hits its requests that met a
+        cached prefix."""
         return {
             "prompts": len(self.prompts),
             "tokens": self.runs[0].tokens,
+            "hits": sum(r.holding.hit > 0 for r in self.runs[0].requests),
             "designs": [run.as_data() for run in self.runs],
             "output_differs": {name: len(found) for name, found in self.findings.items()},
         }
@@ -161,13 +164,24 @@ def simulate(
     verify: Verify = exact,
     progress: Progress = lambda name, tokens: None,
 ) -> Simulation:
-    """Serve the prompts under each design in turn. The ideal's drafts are shared: they are a function of the tokens."""
+    """Serve the prompts under each design in turn, the ideal first: its drafts, a function of the tokens, are then
+    known to the comparison of the others, and its own time is what they take."""
     ideal = None
     if options.recompute:
         ideal = Ideal(model.target, model.chain, model.config.spec(options.k).steps)
-    runs = [serve(model, design, prompts, options, ideal, verify, progress) for design in designs]
+    served = {
+        design.name: serve(model, design, prompts, options, ideal, verify, progress)
+        for design in sorted(designs, key=lambda design: design.name != RECOMPUTE)
+    }
+    runs = [served[design.name] for design in designs]
     own = next((run for run in runs if run.name == TARGET), None)
     findings = {}
     if own is not None:
         findings = {run.name: compare_outputs(own.requests, run.requests) for run in runs if run is not own}
     return Simulation(list(prompts), options, runs, findings)
+
+
+def digest(weights: Path | None) -> str:
+    """sha256 over the weights' files in order of their names; None for the bundled ones."""
+    files = sorted((weights or BUNDLED).glob("*.safetensors"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()

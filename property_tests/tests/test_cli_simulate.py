@@ -72,10 +72,11 @@ def test_traces_are_read_by_report_without_a_defect(verb: Run, tmp_path: Path, e
     "options, says",
     [
         (("--designs", "frontie"), "did you mean 'frontier'"),
+        (("--designs", "cuda_eager"), "serve it with --dtype float32"),
         (("--k", "9"), "the model has 3 draft depths"),
         (("--dtype", "float16"), "dtype 'float16'"),
         (("--device", "tpu"), "expected cpu or cuda"),
-        (("--weights", "nowhere"), "no *.safetensors"),
+        (("--weights", "nowhere"), ".safetensors there"),
         (("--context", "24"), "leave no room"),
         (("--trace", "x.csv"), "ends in .jsonl or .parquet"),
         (("--trace", "no/such/x.jsonl"), "no directory"),
