@@ -81,13 +81,13 @@ def explain(finding: Finding, played: Played) -> Explanation:
     )
 
 
-def text(explanation: Explanation, scenario: str, replay: str = "", note: str = "") -> str:
-    """One screen: code, place, scenario, expected and got, because, the replay command. Scenario and command are not
-    wrapped, so that they can be pasted."""
+def text(explanation: Explanation, source: str, replay: str = "", note: str = "", label: str = "scenario") -> str:
+    """One screen: code, place, source (a scenario, unless ``label`` says what else), expected and got, because, the
+    replay command. Source and command are not wrapped, so that they can be pasted."""
     e = explanation
     lines = [f"{e.code} {e.title} ({e.rule}){f' - {note}' if note else ''}"]
     lines += _labelled("where", [_place(e.where)])
-    lines.append(f"  {'scenario':<{LABEL}}{scenario}")
+    lines.append(f"  {label:<{LABEL}}{source}")
     lines += _labelled("expected", [_shown(e.expected)])
     lines += _labelled("got", [_shown(e.got)])
     if e.first_differing_write is not None:

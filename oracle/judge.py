@@ -87,7 +87,7 @@ class Judge:
             ideal, same = self._ideal(view, own)
             equal[view.request.name] = same
             mine = self._entries(view, evidence, ideal, own)
-            findings += self._entry_findings(step.index, view, mine)
+            findings += entry_findings(step.index, view, mine, self.ledger, self._reported)
             good = {(e.depth, e.position) for e in mine if e.equal and e.state in GOOD}
             findings += self.images.check_request(step, view, evidence, ideal, good)
             entries += mine
@@ -137,25 +137,28 @@ class Judge:
             out += self.ledger.states(view, depth, evidence.kv[depth], expected, drafts)
         return out
 
-    def _entry_findings(self, round_: int, view: View, entries: list[Entry]) -> list[Finding]:
-        """FO201, FO202 and (a hidden left behind, S1) FO102, once per entry until it heals: entries that went wrong
-        with no row at fault."""
-        out = []
-        for e in entries:
-            key = (e.request, e.depth, e.position)
-            if e.state not in (STALE, UNWRITTEN, WRONG):
-                if e.state != TAINTED:
-                    self._reported.discard(key)
-                continue
-            if key in self._reported:
-                continue
-            self._reported.add(key)
-            record = self.ledger.record(view, e.depth, e.position)
-            if e.state == UNWRITTEN:
-                out.append(Finding("FO202", round_, e.request, e.depth, e.position, {"because": "no row wrote it"}))
-            elif e.state == WRONG and record is not None and not record.faults:
-                detail = {"because": "it consumed the draft's own hidden, and nothing ran it again on the target's"}
-                out.append(Finding("FO102", round_, e.request, e.depth, e.position, detail))
-            elif record is not None and not record.faults:
-                out.append(Finding("FO201", round_, e.request, e.depth, e.position, local.stale_story(record)))
-        return out
+
+def entry_findings(
+    round_: int, view: View, entries: list[Entry], ledger: Ledger, reported: set[tuple[str, int, int]]
+) -> list[Finding]:
+    """FO201, FO202 and (a hidden left behind, S1) FO102, once per entry until it heals: entries that went wrong with no
+    row at fault. reported: the entries that have been told."""
+    out = []
+    for e in entries:
+        key = (e.request, e.depth, e.position)
+        if e.state not in (STALE, UNWRITTEN, WRONG):
+            if e.state != TAINTED:
+                reported.discard(key)
+            continue
+        if key in reported:
+            continue
+        reported.add(key)
+        record = ledger.record(view, e.depth, e.position)
+        if e.state == UNWRITTEN:
+            out.append(Finding("FO202", round_, e.request, e.depth, e.position, {"because": "no row wrote it"}))
+        elif e.state == WRONG and record is not None and not record.faults:
+            detail = {"because": "it consumed the draft's own hidden, and nothing ran it again on the target's"}
+            out.append(Finding("FO102", round_, e.request, e.depth, e.position, detail))
+        elif record is not None and not record.faults:
+            out.append(Finding("FO201", round_, e.request, e.depth, e.position, local.stale_story(record)))
+    return out

@@ -19,12 +19,17 @@ BUILT_IN = {
     "cuda_tape": "frontier_oracle.cuda_impl.system:cuda_tape",
     "minimal": "frontier_oracle.reference_impl.generic:minimal",
     "cuda_graph": "frontier_oracle.cuda_impl.system:cuda_graph",
+    "tokenspeed": "frontier_oracle.property_tests.adapters.tokenspeed:make",
+    "tokenspeed_backend": "frontier_oracle.property_tests.adapters.tokenspeed_backend:make",
+    "tokenspeed_eagle": "frontier_oracle.property_tests.adapters.tokenspeed_eagle:make",
 }
 NEED_CUDA = ("cuda_graph",)
+# An engine's own drafter, from a checkout or an installed package: asked for by name only (docs/engines.md).
+NEED_ENGINE = ("tokenspeed", "tokenspeed_backend", "tokenspeed_eagle")
 # The same books run eagerly, for systems that capture their rounds.
 EAGER = {"cuda_tape": "cuda_eager", "cuda_graph": "cuda_eager"}
 # What a verb takes where no system is named, and what of that the gate then gives the light form of its profile.
-DEFAULT = tuple(name for name in BUILT_IN if name not in NEED_CUDA)
+DEFAULT = tuple(name for name in BUILT_IN if name not in NEED_CUDA + NEED_ENGINE)
 LIGHT = ("cuda_eager", "cuda_tape", "minimal", "cuda_graph")
 
 

@@ -88,6 +88,7 @@ class Design:
     by the accept length, r*k + a-1. stash, stash_length, stash_validity: what is kept across rounds, for how many
     positions, and who says how many hold: a valid length per slot, the design assuming all do, or the scheduler (a
     prompt's last chunk is never shorter than ``steps``). before_zero: rows at positions below 0 are masked or clamped.
+    cells_before_zero: where clamped rows write, on cells that count on from position 0, or all on position 0's.
     chunk_tail: what the last rows of a mid-prompt chunk consume. rerun: a final chunk re-runs rows P-steps..s-1 from
     the stash (S13). prefix_policy: what a prefix-cache page is keyed by (S21). padding: how a padded batch row is
     told (S20). one_layer: every step runs the one draft layer.
@@ -104,6 +105,7 @@ class Design:
     stash_length: StashLength = "0"
     stash_validity: Literal["valid_lens", "assumed", "scheduler"] = "assumed"
     before_zero: Literal["mask", "clamp"] = "mask"
+    cells_before_zero: Literal["count_on", "share"] = "count_on"
     chunk_tail: ChunkTail = "drafts"
     rerun: bool = False
     prefix_policy: PrefixPolicy = "tokens"

@@ -13,7 +13,7 @@ import numpy as np
 from frontier_oracle.oracle.language import parse, render
 from frontier_oracle.oracle.play import play
 from frontier_oracle.oracle.rules import RULES
-from frontier_oracle.oracle.scenario import Admit, Decode, Scenario
+from frontier_oracle.oracle.scenario import Admit, Decode, Resume, Scenario
 from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.oracle.timeline import Timeline
 from frontier_oracle.property_tests.bulk import BulkResult, run_bulk
@@ -113,7 +113,7 @@ def drawn_events(system: SystemUnderTest) -> frozenset[str]:
 def supported(system: SystemUnderTest, scenario: Scenario) -> bool:
     """Whether a system claims what a scenario asks for."""
     for event in scenario.events:
-        if isinstance(event, Admit) and event.like is not None and "adopt" not in system.capabilities:
+        if isinstance(event, Admit | Resume) and event.like is not None and "adopt" not in system.capabilities:
             return False
         if isinstance(event, Admit) and event.media and "media" not in system.capabilities:
             return False

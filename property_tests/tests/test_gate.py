@@ -120,7 +120,7 @@ def test_shards_cover_everything_once_and_merge() -> None:
 
 
 def test_nothing_ran_is_not_green() -> None:
-    assert run._verdict([], [], [], False)[0] == NOTHING_RAN
+    assert run._verdict([], [], [])[0] == NOTHING_RAN
 
 
 def test_a_surviving_mutant_turns_the_verdict() -> None:
@@ -130,7 +130,7 @@ def test_a_surviving_mutant_turns_the_verdict() -> None:
     survivor = MutantResult("m", "frontier", "FO101", "")
     wrong_code = MutantResult("n", "frontier", "FO101", "FO201")
     for mutant in (survivor, wrong_code):
-        assert run._verdict(systems, [mutant], [], True)[0] == DIVERGENCE
+        assert run._verdict(systems, [mutant], [])[0] == DIVERGENCE
 
 
 class WrongInBigBatches(Frontier):

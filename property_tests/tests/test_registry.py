@@ -65,7 +65,10 @@ def test_an_adapter_says_that_it_runs_on_a_gpu(monkeypatch: pytest.MonkeyPatch) 
     ("name", "says"),
     [
         ("fronteer", "unknown system 'fronteer' (did you mean 'frontier'?): known are frontier, tokenspeed_frontier, "),
-        ("fronteer", "cuda_eager, cuda_tape, minimal, cuda_graph; name an adapter of your own as pkg.mod:make"),
+        (
+            "fronteer",
+            "cuda_graph, tokenspeed, tokenspeed_backend, tokenspeed_eagle; name an adapter of your own as pkg.mod:make",
+        ),
         ("zzz", "unknown system 'zzz': known are frontier"),
         ("", "unknown system ''"),
         ("adapter.py:make", "expected pkg.mod:make, a module's dotted name"),

@@ -1,0 +1,60 @@
+"""Text files cut into prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from frontier_oracle.oracle.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One request to be served. name: file and number of its piece, the same for all turns of a piece; turn: 0, 1, ..;
+    category: the file's name; tokens: ids."""
+
+    name: str
+    turn: int
+    category: str
+    tokens: tuple[int, ...]
+
+
+def cut(
+    paths: Sequence[Path], encode: Callable[[bytes], list[int]], length: int, turns: int = 1, limit: int | None = None
+) -> list[Prompt]:
+    """Prompts of exactly ``length`` tokens: each file's tokens cut into pieces one behind the other, a rest at its end
+    left out. With ``turns`` > 1 each piece gives prompts that grow turn by turn to its whole length, as those of a
+    conversation do; the later ones start with the earlier ones' tokens. ``limit`` prompts at most, taken in turn from
+    each file.
+
+    Raises UsageError with one line for a file that cannot be read, is empty, or gives no prompt.
+    """
+    if turns > length:
+        raise UsageError(f"{turns} turns of a prompt of {length} tokens: a turn needs a token at least")
+    by_file = [_of_file(path, encode, length, turns) for path in paths]
+    pieces = [
+        piece for rank in range(max(map(len, by_file))) for pieces in by_file for piece in pieces[rank : rank + 1]
+    ]
+    prompts = [prompt for piece in pieces for prompt in piece]
+    return prompts[:limit]
+
+
+def _of_file(path: Path, encode: Callable[[bytes], list[int]], length: int, turns: int) -> list[list[Prompt]]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); name a text file") from None
+    if b"\0" in data:
+        raise UsageError(f"{path}: holds a zero byte, so it is no text; name a text file")
+    tokens = encode(data)
+    if len(tokens) < length:
+        raise UsageError(f"{path}: has {len(tokens)} tokens, fewer than one prompt of {length}; see --prompt-tokens")
+    ends = [length * (turn + 1) // turns for turn in range(turns)]
+    return [
+        [
+            Prompt(f"{path.name}:{start // length}", turn, path.name, tuple(tokens[start : start + end]))
+            for turn, end in enumerate(ends)
+        ]
+        for start in range(0, len(tokens) - length + 1, length)
+    ]
