@@ -100,7 +100,7 @@ class Timeline:
         self._below = ~HASH if room.media else -1  # the bits that scripted tokens may have
         self._fresh: list[tuple[int, int]] = []
 
-    def config(self, device: str = "cpu", dtype: str = "bfloat16") -> DraftConfig:
+    def config(self) -> DraftConfig:
         """The buffers a system needs for this timeline."""
         return DraftConfig(
             spec=self.spec,
@@ -109,8 +109,6 @@ class Timeline:
             num_pages=tuple(p.num_pages for p in self.pools),
             cols=self.cols,
             hidden_size=self.room.hidden_size,
-            dtype=dtype,
-            device=device,
             media=MEDIA if self.room.media else None,
         )
 

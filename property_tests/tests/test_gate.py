@@ -14,6 +14,7 @@ from frontier_oracle.property_tests.gate.judged import judge, report_failure
 from frontier_oracle.property_tests.gate.profiles import PROFILES, Profile
 from frontier_oracle.property_tests.gate.results import DIVERGENCE, EQUAL, NOTHING_RAN, CheckResult, FindingReport
 from frontier_oracle.property_tests.gate.system import SystemUnderTest, resolve
+from frontier_oracle.property_tests.registry import HardwareMissing
 from frontier_oracle.reference_impl.frontier import Frontier
 
 TINY = Profile("dev", 8, 600, ((2, 3),), ((4, 500),), 32, 2, 3)
@@ -61,6 +62,12 @@ def test_a_green_run_says_what_it_checked_and_what_it_does_not_prove() -> None:
         "donor_continuation",
     }
     assert "Not proven" in report.sentence and told[-1].startswith(f"{progress.total}/{progress.total}")
+
+
+def test_with_cuda_the_systems_for_a_gpu_are_among_the_built_in_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(HardwareMissing, match="cuda_graph needs a CUDA device"):
+        run.run_gate(run.GateOptions(cuda=True))
 
 
 def test_unknown_profile_and_system_are_usage_errors() -> None:
