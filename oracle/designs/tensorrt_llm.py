@@ -23,6 +23,7 @@ TENSORRT_LLM_VANILLA = Design(
     stash_validity="assumed",
     chunk_tail="sampled",
     prefix_policy="tokens",
+    notes=("the stash is updated before drafting, and is then the window itself",),
     deviations=(
         FULL_ACCEPT_HOLE,
         HIDDEN_LEFT_BEHIND,
