@@ -36,7 +36,7 @@ gate: $(VENV)/.run
 
 test: $(VENV)/.run
 	@echo "test: running the tests that are neither slow nor for a GPU, with coverage"
-	@$(BIN)/python -m pytest -q --cov --cov-report=term
+	@$(BIN)/python -m pytest -q -rs --cov --cov-report=term
 
 lint: $(VENV)/.dev links
 	@echo "lint: ruff check, ruff format, mypy, import contract"

@@ -66,7 +66,13 @@ def compare(
     allowed = None if fail_if_drop is None else parse_share(fail_if_drop)
     output = None if out_dir is None else Output(out_dir)
     loaded = [load(side, input_format=input_format, output=out_dir) for side in (a, b)]
-    definition, sides = common([side.traces for side in loaded], [a, b], metric)
+    defects = sum(side.defects() for side in loaded)
+    try:
+        definition, sides = common([side.traces for side in loaded], [a, b], metric)
+    except UsageError as error:
+        if not defects:
+            raise
+        raise UsageError(f"{error}; {defects} defects in the input, {overview.first_defect(loaded)}") from None
     formula = _formula(definition, [trace for side in loaded for trace in side.traces])
     left, right, pairing = pair(*sides)
     if not left.mean:
@@ -84,7 +90,6 @@ def compare(
     for side in loaded:
         problems.merge(side.all_problems())
     input_tables = [overview.problem_counts(problems), overview.passed_over(*loaded, records=False)]
-    defects = sum(side.defects() for side in loaded)
     summary = {
         "verdict": sentence,
         "metric": definition.key,

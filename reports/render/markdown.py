@@ -28,6 +28,6 @@ def summary(title: str, lead: str, tables: list[Table]) -> str:
     lines = [f"## {markdown_cell(title)}", "", markdown_cell(lead), ""]
     for table in tables:
         lines += [f"### {markdown_cell(table.title)}", "", *table_lines(table)]
-        if table.note:
+        if table.note and not table.unavailable:
             lines += [markdown_cell(table.note), ""]
     return "\n".join(lines)

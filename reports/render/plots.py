@@ -225,7 +225,7 @@ def overview(analyses: list[Analysis]) -> Plot | None:
         return None
     rows = rows[:_MOST_BARS][::-1]
     with matplotlib.rc_context(_STYLE):
-        figure, axes = _axes("mean accept length, under the definition of its marker", "", 1.2 + 0.26 * len(rows))
+        figure, axes = _axes("mean accept length, under the definition of its marker", "", 1.2 + 0.34 * len(rows))
         for wanted, (label, marker, colour) in _MEANS.items():
             drawn = [(y, e) for y, (_, key, e) in enumerate(rows) if key == wanted]
             value = [e.value for _, e in drawn]
@@ -233,7 +233,7 @@ def overview(analyses: list[Analysis]) -> Plot | None:
             style = {"fmt": marker, "color": colour, "ms": 5, "fillstyle": "none", "label": label}
             if drawn:
                 axes.errorbar(value, [y for y, _ in drawn], xerr=_errors(value, low, high), **style)
-        axes.set_yticks(range(len(rows)), [_short(name) for name, _, _ in rows], fontsize=8)
+        axes.set_yticks(range(len(rows)), [_label(name) for name, _, _ in rows], fontsize=7)
         axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.grid(axis="y", visible=False)
         figure.legend(loc="outside upper left", fontsize=8, ncols=2)
@@ -241,5 +241,11 @@ def overview(analyses: list[Analysis]) -> Plot | None:
     return Plot("overview", "Means of all inputs", text, figure)
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 44 else "…" + name[-43:]
+_LABEL = 46
+
+
+def _label(name: str) -> str:
+    """The name on at most two lines of _LABEL characters; a longer one loses its middle, since both ends tell apart."""
+    if len(name) > 2 * _LABEL:
+        name = f"{name[:_LABEL]}…{name[-(_LABEL - 1) :]}"
+    return "\n".join(name[at : at + _LABEL] for at in range(0, len(name), _LABEL))

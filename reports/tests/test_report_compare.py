@@ -194,6 +194,14 @@ def test_five_requests_decide_with_an_interval_and_fewer_by_the_drop_alone(tmp_p
         assert text in done.verdict and done.verdict.count("FAIL") + done.verdict.count("PASS") == 1
 
 
+def test_input_that_tells_nothing_for_its_defects_says_so(tmp_path: Path) -> None:
+    a = tmp_path / "a.csv"
+    a.write_text("request_id,round,al_raw\na,0,nan\n")
+    with pytest.raises(UsageError, match="A tells none.*2 defects in the input, first: .*a.csv:2: al_raw") as caught:
+        compare([a], [a])
+    assert "\n" not in str(caught.value)
+
+
 def test_a_mean_of_zero_is_one_line(tmp_path: Path) -> None:
     a = write(tmp_path / "a.jsonl", np.zeros((6, 3), int))
     b = write(tmp_path / "b.jsonl", np.ones((6, 3), int))

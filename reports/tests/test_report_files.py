@@ -5,34 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from report_reading import lines, one, read
 
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.reports.analysis.means import estimate
-from frontier_oracle.reports.canonical import NULL32, Trace
-from frontier_oracle.reports.load import Loaded, load
+from frontier_oracle.reports.canonical import NULL32
+from frontier_oracle.reports.load import load
 from frontier_oracle.reports.readers import JSON_READERS, TEXT_READERS, format_names
 
 FIXTURES = Path(__file__).parent / "fixtures"
-
-
-def read(tmp_path: Path, text: str, name: str = "input.txt", **options: Any) -> Loaded:
-    path = tmp_path / name
-    path.write_text(text)
-    return load([path], **options)
-
-
-def one(loaded: Loaded) -> Trace:
-    (trace,) = loaded.traces
-    return trace
-
-
-def lines(*records: dict[str, Any]) -> str:
-    return "".join(json.dumps(record) + "\n" for record in records)
 
 
 def test_canonical_rows_out_of_order_interleaved_repeated_and_missing(tmp_path: Path) -> None:

@@ -8,28 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from report_reading import lines, one, read
 
 from frontier_oracle.reports.analysis.means import estimate
-from frontier_oracle.reports.canonical import NULL, NULL32, Trace
-from frontier_oracle.reports.load import Loaded, load
+from frontier_oracle.reports.canonical import NULL, NULL32
+from frontier_oracle.reports.load import load
 from frontier_oracle.reports.readers.vllm_log import recover_steps
 
 FIXTURES = Path(__file__).parent / "fixtures"
-
-
-def read(tmp_path: Path, text: str, name: str = "input.txt", **options: Any) -> Loaded:
-    path = tmp_path / name
-    path.write_text(text)
-    return load([path], **options)
-
-
-def one(loaded: Loaded) -> Trace:
-    (trace,) = loaded.traces
-    return trace
-
-
-def lines(*records: dict[str, Any]) -> str:
-    return "".join(json.dumps(record) + "\n" for record in records)
 
 
 VLLM_LOG = (
