@@ -78,7 +78,7 @@ def test_the_guide_with_its_gates_does_what_it_says(folder: Path, capsys: pytest
 @pytest.mark.parametrize(
     "old, new, said",
     [
-        ("Healthy: all 15 checks", "Healthy: all 99 checks", "does not print 'Healthy: all 99"),
+        ("Healthy: all 25 checks", "Healthy: all 99 checks", "does not print 'Healthy: all 99"),
         ("first FO101 in round 0.\nexit 1", "first FO101 in round 0.\nexit 3", "exits 1, expected 3"),
         ("-        following[0] = chunk.sampled", "-        following[0] = chunk.gone", "stand 0 times"),
         ("+        if chunk.last:\n", "+        if True:\n", "does not print 'scenario  k2 W1"),
