@@ -12,13 +12,12 @@ from typing import Annotated, Any
 import typer
 
 from frontier_oracle.oracle.errors import UsageError
-from frontier_oracle.property_tests.cli import atlas, bench, check, doctor, exits, explain, gate, replay, traces
+from frontier_oracle.property_tests.cli import atlas, bench, check, doctor, exits, explain, gate, manual, replay, traces
 
 PROGRAM = "frontier-oracle"
 
 app = typer.Typer(
     help="Proves that speculative-decoding drafters keep their books right.",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -34,6 +33,7 @@ app.command("atlas", short_help="Compare every drafter design on the same accept
 app.command("report", short_help="Report on accept lengths in any engine's shape.")(traces.report)
 app.command("compare", short_help="Compare two runs' accept lengths.")(traces.compare)
 app.add_typer(bench.app, name="bench", short_help="Measure the checking, or a drafter's round on a GPU.")
+manual.attach(app)
 
 
 def _print_version(wanted: bool) -> None:
@@ -82,12 +82,20 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.DIVERGENCE
     except SystemExit as error:  # never the verbs' own: a verdict that an adapter makes up is none
+        if _completing(arguments):
+            return error.code if isinstance(error.code, int) else exits.EQUAL
         return _refuse(f"the system under test ended the program (exit {error.code})", exits.USAGE)
     except Exception as error:
         if hasattr(error, "format_message"):  # click's usage errors; newer typers bring a click of their own
             return _refuse(_usage(error), exits.USAGE)
         traceback.print_exc()
         return _refuse("internal error: this is a bug of frontier-oracle, please report the lines above", exits.CRASH)
+
+
+def _completing(arguments: Sequence[str]) -> bool:
+    """typer answers the shell, or shows and installs its script, and leaves."""
+    asked = ("--show-completion", "--install-completion")
+    return "_FRONTIER_ORACLE_COMPLETE" in os.environ or any(word in asked for word in arguments)
 
 
 def _usage(error: Any) -> str:

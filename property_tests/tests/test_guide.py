@@ -114,3 +114,14 @@ def test_a_resume_with_a_hit_is_not_asked_of_a_system_without_prefix_hits(folder
     system = resolve("adapter:make")
     assert not supported(system, parse("k4 page4 | a: p6 | a2 | preempt a | a: resume hit a 8 | a1"))
     assert supported(system, parse("k4 page4 | a: p6 | a2 | preempt a | a: resume | a1"))
+
+
+def test_the_toy_engines_log_shows_its_fault_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "k2 W1 | a: p2 chunks 1,1"
+    assert cli(["replay", text, "--system", "adapter:make", "--history", "log.jsonl"]) == 1
+    assert cli(["check", "log.jsonl"]) == 1
+    assert "the first FO101 at log.jsonl:3." in capsys.readouterr().out
+    forget()
+    guide.apply(next(lines for kind, lines in guide.blocks(TEXT) if kind == "diff"), folder)
+    assert cli(["replay", text, "--system", "adapter:make", "--history", "log.jsonl"]) == 0
+    assert cli(["check", "log.jsonl"]) == 0
