@@ -40,7 +40,9 @@ class HistoryBooks:
         groups = history.spec.groups if self.tabled else tuple(CacheGroup(WHOLE, g.window) for g in history.spec.groups)
         self.spec = Spec(history.spec.k, history.spec.steps, history.spec.hidden, history.spec.conv_width, groups)
         most = _highest_page(history) if self.tabled else 1 + sum(isinstance(e, Admitted) for e in history.events)
-        self.pools = [PagePool(g, most + 1) for g in groups]
+        self.pools = [PagePool(g, 1) for g in groups]  # pages are the engine's to hand out: nothing is free here
+        for pool in self.pools:
+            pool.num_pages, pool.refs = most + 1, np.zeros(most + 1, dtype=np.int64)
         self.cols = _widest(history) if self.tabled else [1] * len(groups)
         self.live: dict[str, Known] = {}
         self.requests = self.rounds = 0

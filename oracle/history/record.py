@@ -11,7 +11,7 @@ from frontier_oracle.oracle.contract import DecodeBatch, ExtendBatch
 from frontier_oracle.oracle.engine_requests import Adopted, Released, Request, Round
 from frontier_oracle.oracle.evidence import Evidence
 from frontier_oracle.oracle.files import plain
-from frontier_oracle.oracle.history.schema import FORMAT, VERSION
+from frontier_oracle.oracle.history.header import FORMAT, VERSION
 from frontier_oracle.oracle.history.values import Json
 from frontier_oracle.oracle.play import Drafter
 from frontier_oracle.oracle.spec import Spec

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from frontier_oracle.oracle.errors import RecordError, UsageError
+from frontier_oracle.oracle.history.header import read_header
 from frontier_oracle.oracle.history.values import (
     I64,
     Dirty,
@@ -23,21 +24,18 @@ from frontier_oracle.oracle.history.values import (
     items,
     name_of,
     only,
-    string,
     token_ids,
 )
-from frontier_oracle.oracle.spec import CacheGroup, Spec
+from frontier_oracle.oracle.spec import Spec
 
-FORMAT = "frontier-oracle/history"
-VERSION = 1
+# What no engine has: a slip of the log, that would only fill the memory.
+MOST_TOKENS, MOST_PAGES = 1 << 22, 1 << 24
 
 # Optional fields of a call: arrays by row (n), by request of the batch (bs), or in each cache group.
 BY_ROW = ("input_ids", "positions", "hidden", "outputs")
 BY_REQUEST = ("seq_lens", "slots", "sample_rows", "sampled")
 # Optional fields of a batch row that holds a request; ``sampled`` stands in extend rows, ``verified`` in decode rows.
 OF_ROW = ("verified", "target_hidden", "page_table", "returned", "stash")
-HEADER = ("format", "version", "spec", "engine")
-SPEC = ("k", "steps", "hidden", "conv_width", "groups")
 
 
 @dataclass(frozen=True)
@@ -116,11 +114,11 @@ def read(path: str | Path) -> tuple[History | None, list[str]]:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise RecordError(f"{path}: not a history: byte {error.start} is not UTF-8") from None
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
         raise RecordError(f"{path}: empty, expected a history: a header line, then a line an event")
     try:
-        spec, engine = _header(_object(lines[0][1]))
+        spec, engine = read_header(_object(lines[0][1]))
     except (Dirty, UsageError) as error:
         raise RecordError(f"{path}:{lines[0][0]}: {error}") from None
     events: list[LoggedEvent] = []
@@ -176,39 +174,6 @@ def _object(line: str) -> Json:
     return data
 
 
-def _header(data: Json) -> tuple[Spec, str]:
-    if data.get("format") != FORMAT:
-        raise Dirty(f'expected a header with "format": "{FORMAT}"')
-    version = integer(data, "version")
-    if not 1 <= version <= VERSION:
-        raise Dirty(f"version {version}, this tool reads 1..{VERSION}: update it, or write the history again")
-    only(data, HEADER)
-    spec = data.get("spec")
-    if not isinstance(spec, dict):
-        raise Dirty('"spec" is missing: {"k": 4, "steps": 3, "hidden": "chain", "groups": [{"page_size": 16}]}')
-    only(spec, SPEC)
-    hidden = spec.get("hidden", "chain")
-    if hidden not in ("chain", "target", "shifted", "previous", "single"):
-        raise Dirty(f'"hidden" {hidden!r}, expected chain, target, shifted, previous or single')
-    groups = [_group(g) for g in items(spec, "groups", [{"page_size": 16}])]
-    if not groups:
-        raise Dirty('"groups" is empty, expected at least one cache group')
-    width = integer(spec, "conv_width", 1)
-    made = Spec(integer(spec, "k"), integer(spec, "steps", 0), hidden, width, tuple(groups))
-    return made, string(data, "engine", "")
-
-
-def _group(data: Any) -> CacheGroup:
-    if not isinstance(data, dict):
-        raise Dirty('a cache group is {"page_size": 16} or {"page_size": 16, "window": 128}')
-    only(data, ("page_size", "window"))
-    window = data.get("window")
-    size = integer(data, "page_size")
-    if size < 1 or (window is not None and integer(data, "window") < 1):
-        raise Dirty(f"cache group {data}: page_size and window are at least 1")
-    return CacheGroup(size, window)
-
-
 def _event(data: Json, line: int, spec: Spec) -> LoggedEvent:
     kind = data.get("event")
     if kind == "admit":
@@ -231,6 +196,8 @@ def _admit(data: Json, line: int) -> Admitted:
     prompt = tuple(token_ids(data["prompt"], "prompt", (None,)).tolist()) if "prompt" in data else None
     length = len(prompt) if prompt is not None else integer(data, "prompt_len")
     hit, slot = integer(data, "hit", 0), integer(data, "slot", 0)
+    if not 1 <= length <= MOST_TOKENS:
+        raise Dirty(f"a prompt of {length} tokens, expected 1..{MOST_TOKENS}")
     if not 0 <= hit < length:
         raise Dirty(f"hit {hit} of a prompt of {length}: at least one token is left to compute")
     if "slot" in data and slot < 1:
@@ -260,6 +227,7 @@ def _row(data: Any, mode: str, spec: Spec) -> BatchRow:
         more["target_hidden"] = between(data["target_hidden"], "target_hidden", size, most_hidden)
     if "page_table" in data:
         more["page_table"] = by_group(data["page_table"], "page_table", spec, (None,))
+        _few_pages(more["page_table"])
     if "returned" in data:
         more["returned"] = token_ids(data["returned"], "returned", (spec.steps + 1,))
     if "stash" in data:
@@ -300,6 +268,13 @@ def _call(data: Any, rows: tuple[BatchRow, ...], spec: Spec) -> LoggedCall:
         more["masked"] = array_of(data["masked"], "masked", (n,), "b", "true or false")
     if "locations" in data:
         more["locations"] = by_group(data["locations"], "locations", spec, (n,))
+        _few_pages(tuple(loc // g.page_size for loc, g in zip(more["locations"], spec.groups, strict=True)))
     if "page_table" in data:
         more["page_table"] = by_group(data["page_table"], "page_table", spec, (bs, None))
+        _few_pages(more["page_table"])
     return LoggedCall(depth, starts, more)
+
+
+def _few_pages(groups: tuple[I64, ...]) -> None:
+    if any(pages.size and pages.max() >= MOST_PAGES for pages in groups):
+        raise Dirty(f"a page beyond {MOST_PAGES}: expected page ids and locations as the engine has them")

@@ -21,6 +21,7 @@ from frontier_oracle.property_tests.cli import (
     explain,
     fuzz,
     gate,
+    manual,
     replay,
     simulate,
     traces,
@@ -31,7 +32,6 @@ PROGRAM = "frontier-oracle"
 
 app = typer.Typer(
     help="Proves that speculative-decoding drafters keep their books right.",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -50,6 +50,7 @@ app.command("report", short_help="Report on accept lengths in any engine's shape
 app.command("compare", short_help="Compare two runs' accept lengths.")(traces.compare)
 app.command("train", short_help="Train a target and its MTP chain.")(train.train)
 app.add_typer(bench.app, name="bench", short_help="Measure the checking, or a drafter's round on a GPU.")
+manual.attach(app)
 
 
 def _print_version(wanted: bool) -> None:
@@ -98,6 +99,8 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as error:  # never the verbs' own: a verdict that an adapter makes up is none
         if isinstance(error.__context__, BrokenPipeError):  # click and rich make one of a closed pipe
             return _reader_gone()
+        if _completing(arguments):
+            return error.code if isinstance(error.code, int) else exits.EQUAL
         return _refuse(f"the system under test ended the program (exit {error.code})", exits.USAGE)
     except Exception as error:
         if hasattr(error, "format_message"):  # click's usage errors; newer typers bring a click of their own
@@ -110,6 +113,12 @@ def _reader_gone() -> int:
     """Whoever read stdout has gone; what is still buffered has nowhere to go when Python exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return exits.DIVERGENCE
+
+
+def _completing(arguments: Sequence[str]) -> bool:
+    """typer answers the shell, or shows and installs its script, and leaves."""
+    asked = ("--show-completion", "--install-completion")
+    return "_FRONTIER_ORACLE_COMPLETE" in os.environ or any(word in asked for word in arguments)
 
 
 def _usage(error: Any) -> str:

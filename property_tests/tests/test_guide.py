@@ -78,7 +78,7 @@ def test_the_guide_with_its_gates_does_what_it_says(folder: Path, capsys: pytest
 @pytest.mark.parametrize(
     "old, new, said",
     [
-        ("Healthy: all 15 checks", "Healthy: all 99 checks", "does not print 'Healthy: all 99"),
+        ("Healthy: all 25 checks", "Healthy: all 99 checks", "does not print 'Healthy: all 99"),
         ("first FO101 in round 0.\nexit 1", "first FO101 in round 0.\nexit 3", "exits 1, expected 3"),
         ("-        following[0] = chunk.sampled", "-        following[0] = chunk.gone", "stand 0 times"),
         ("+        if chunk.last:\n", "+        if True:\n", "does not print 'scenario  k2 W1"),
@@ -114,3 +114,14 @@ def test_a_resume_with_a_hit_is_not_asked_of_a_system_without_prefix_hits(folder
     system = resolve("adapter:make")
     assert not supported(system, parse("k4 page4 | a: p6 | a2 | preempt a | a: resume hit a 8 | a1"))
     assert supported(system, parse("k4 page4 | a: p6 | a2 | preempt a | a: resume | a1"))
+
+
+def test_the_toy_engines_log_shows_its_fault_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "k2 W1 | a: p2 chunks 1,1"
+    assert cli(["replay", text, "--system", "adapter:make", "--history", "log.jsonl"]) == 1
+    assert cli(["check", "log.jsonl"]) == 1
+    assert "the first FO101 at log.jsonl:3." in capsys.readouterr().out
+    forget()
+    guide.apply(next(lines for kind, lines in guide.blocks(TEXT) if kind == "diff"), folder)
+    assert cli(["replay", text, "--system", "adapter:make", "--history", "log.jsonl"]) == 0
+    assert cli(["check", "log.jsonl"]) == 0

@@ -13,14 +13,18 @@ import pytest
 from frontier_oracle.oracle.history.check import check
 from frontier_oracle.oracle.history.record import Recorder
 from frontier_oracle.oracle.history.schema import read
+from frontier_oracle.oracle.language import parse
 from frontier_oracle.oracle.play import play
 from frontier_oracle.oracle.scenario import Scenario
 from frontier_oracle.oracle.timeline import Timeline
 from frontier_oracle.property_tests.cli.app import run
-from frontier_oracle.property_tests.driver import TorchDrafter
+from frontier_oracle.property_tests.driver import TorchDrafter, run_scenario
+from frontier_oracle.property_tests.gate.system import resolve
 from frontier_oracle.property_tests.mutants.planting import FRONTIER, PLANTED, Mutant
 from frontier_oracle.property_tests.mutants.pointed import pointed, pointed_media
 from frontier_oracle.property_tests.mutants.survey import cases
+from frontier_oracle.property_tests.recording import record
+from frontier_oracle.property_tests.registry import DEFAULT
 
 # What no log has: dtypes, host reads, the values of ring and checkpoint.
 UNSEEN = {"FO401", "FO302", "FO207", "FO208"}
@@ -92,6 +96,20 @@ def test_a_right_drafter_leaves_a_clean_log(scenario: Scenario, tmp_path: Path) 
         "",
         False,
     )
+
+
+@pytest.mark.parametrize("name", DEFAULT)
+def test_every_built_in_system_leaves_a_log_that_is_judged_as_its_run(name: str, tmp_path: Path) -> None:
+    for text in ("k4 page4 | a: p9 | b: p6 | a2 b3, b1 a4 /4", "k4 page4 | a: p12 chunks 5,5,2 | a1, a3"):
+        path = tmp_path / "log.jsonl"
+        system, scenario = resolve(name), parse(text)
+        outcome = run_scenario(system.factory, scenario, system.policy)
+        record(text, name, path)
+        history, dirty = read(path)
+        assert history is not None, dirty
+        ran = {f.key for f in outcome.findings if f.code not in UNSEEN}
+        assert {f.key for f in check(history).findings} == ran
+        assert bool(ran) == (name == "tokenspeed_frontier" and "chunks" in text)
 
 
 # ---- the command line -----------------------------------------------------------------------------------------------
