@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -13,6 +14,7 @@ from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.oracle.spec import CacheGroup
 from frontier_oracle.reference_impl.model import weights
 from frontier_oracle.reference_impl.model.config import ModelConfig
+from frontier_oracle.reference_impl.model.train.losses import accuracy
 from frontier_oracle.reference_impl.model.weights import WeightsError, load, random_model, save
 
 TINY = ModelConfig(
@@ -115,3 +117,16 @@ def test_tensors_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match="do not fit"):
         load(tmp_path)
     assert "chain.norm.weight" in load_file(path)
+
+
+def test_the_bundled_weights_are_the_trained_model() -> None:
+    """They load, keep to the size limits, and predict source text."""
+    files = list(weights.BUNDLED.glob(weights.SHARDS))
+    assert sum(file.stat().st_size for file in files) < 25e6
+    assert all(file.stat().st_size < 16 * 2**20 for file in files)
+    model = load()
+    assert model.config == ModelConfig()
+    text = np.frombuffer(Path(weights.__file__).read_bytes(), np.uint8)[: 512 + 8]
+    found = accuracy(model, [torch.from_numpy(text.astype(np.int64))[None]])
+    assert found["top1"][0] > 0.6
+    assert found["agrees"][0] > 0.7 and found["prefix"][6] > 0.2

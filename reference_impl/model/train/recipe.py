@@ -16,7 +16,7 @@ class Recipe:
     beside the target's. evaluate_every: steps between evaluations on held-out text, checkpoints too."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
-    steps: int = 6000
+    steps: int = 10800
     batch: int = 64
     context: int = 1024
     learning_rate: float = 2e-3
