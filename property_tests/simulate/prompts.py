@@ -28,11 +28,14 @@ def cut(
     conversation do; the later ones start with the earlier ones' tokens. Where that is more than ``limit`` prompts, the
     pieces are taken at even distances over all files.
 
-    Raises UsageError with one line for a file that cannot be read, is empty, or gives no prompt.
+    Raises UsageError with one line for a file that cannot be read or is no text, and where no file has a prompt.
     """
     if turns > length:
         raise UsageError(f"{turns} turns of a prompt of {length} tokens: a turn needs a token at least")
     pieces = [piece for path in paths for piece in _of_file(path, encode, length, turns)]
+    if not pieces:
+        names = ", ".join(map(str, paths[:3])) + ", ..." * (len(paths) > 3)
+        raise UsageError(f"{names}: no file has {length} tokens, one prompt; see --prompt-tokens")
     wanted = len(pieces) if limit is None else min(len(pieces), -(-limit // turns))
     taken = [pieces[len(pieces) * i // wanted] for i in range(wanted)]
     return [prompt for piece in taken for prompt in piece][:limit]
@@ -46,8 +49,6 @@ def _of_file(path: Path, encode: Callable[[bytes], list[int]], length: int, turn
     if b"\0" in data:
         raise UsageError(f"{path}: holds a zero byte, so it is no text; name a text file")
     tokens = encode(data)
-    if len(tokens) < length:
-        raise UsageError(f"{path}: has {len(tokens)} tokens, fewer than one prompt of {length}; see --prompt-tokens")
     ends = [length * (turn + 1) // turns for turn in range(turns)]
     return [
         [

@@ -109,7 +109,10 @@ def test_of_many_pieces_evenly_spaced_ones_are_taken(tmp_path: Path) -> None:
     assert [(p.name, p.turn) for p in turns] == [("a:0", 0), ("a:0", 1), ("a:5", 0)]
 
 
-@pytest.mark.parametrize("content, says", [(None, "cannot be read"), (b"", "0 tokens"), (b"a\0b", "zero byte")])
+@pytest.mark.parametrize(
+    "content, says",
+    [(None, "cannot be read"), (b"", "no file has 4 tokens"), (b"abc", "no file has 4 tokens"), (b"a\0b", "zero byte")],
+)
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path, content: bytes | None, says: str) -> None:
     path = tmp_path / "text"
     if content is not None:
