@@ -39,7 +39,7 @@ def simulate(
     dtype: Annotated[
         str, typer.Option(metavar="float64|float32|bfloat16", help="Default: float64 on a CPU, else bfloat16.")
     ] = "",
-    prompts: Annotated[int, typer.Option(min=1, help="Prompts at most, taken in turn from each file.")] = 64,
+    prompts: Annotated[int, typer.Option(min=1, help="Prompts at most, at even distances over all files.")] = 64,
     prompt_tokens: Annotated[int, typer.Option(min=1, help="Tokens of a prompt.")] = 64,
     turns: Annotated[
         int, typer.Option(min=1, help="Prompts of a piece, growing to its length: later ones meet cached pages.")

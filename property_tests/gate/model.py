@@ -29,10 +29,9 @@ def serve_text(prompts: int, max_tokens: int, weights: Path | None = None) -> Mo
 
 
 def source_prompts(count: int) -> list[Prompt]:
-    """The first bytes of the oracle's source files, as they are installed."""
+    """Pieces of the oracle's source files, as they are installed, at even distances."""
     folder = Path(str(oracle.__file__)).parent
-    files = [path for path in sorted(folder.rglob("*.py")) if path.stat().st_size >= PROMPT_TOKENS]
-    return cut([path for path in files if "tests" not in path.parts], list, PROMPT_TOKENS, limit=count)
+    return cut(sorted(folder.glob("*.py")), list, PROMPT_TOKENS, limit=count)
 
 
 def judge_served(model: Model, prompts: Sequence[Prompt], options: Options) -> ModelResult:

@@ -25,19 +25,20 @@ def cut(
 ) -> list[Prompt]:
     """Prompts of exactly ``length`` tokens: each file's tokens cut into pieces one behind the other, a rest at its end
     left out. With ``turns`` > 1 each piece gives prompts that grow turn by turn to its whole length, as those of a
-    conversation do; the later ones start with the earlier ones' tokens. ``limit`` prompts at most, taken in turn from
-    each file.
+    conversation do; the later ones start with the earlier ones' tokens. Where that is more than ``limit`` prompts, the
+    pieces are taken at even distances over all files.
 
-    Raises UsageError with one line for a file that cannot be read, is empty, or gives no prompt.
+    Raises UsageError with one line for a file that cannot be read or is no text, and where no file has a prompt.
     """
     if turns > length:
         raise UsageError(f"{turns} turns of a prompt of {length} tokens: a turn needs a token at least")
-    by_file = [_of_file(path, encode, length, turns) for path in paths]
-    pieces = [
-        piece for rank in range(max(map(len, by_file))) for pieces in by_file for piece in pieces[rank : rank + 1]
-    ]
-    prompts = [prompt for piece in pieces for prompt in piece]
-    return prompts[:limit]
+    pieces = [piece for path in paths for piece in _of_file(path, encode, length, turns)]
+    if not pieces:
+        names = ", ".join(map(str, paths[:3])) + ", ..." * (len(paths) > 3)
+        raise UsageError(f"{names}: no file has {length} tokens, one prompt; see --prompt-tokens")
+    wanted = len(pieces) if limit is None else min(len(pieces), -(-limit // turns))
+    taken = [pieces[len(pieces) * i // wanted] for i in range(wanted)]
+    return [prompt for piece in taken for prompt in piece][:limit]
 
 
 def _of_file(path: Path, encode: Callable[[bytes], list[int]], length: int, turns: int) -> list[list[Prompt]]:
@@ -48,8 +49,6 @@ def _of_file(path: Path, encode: Callable[[bytes], list[int]], length: int, turn
     if b"\0" in data:
         raise UsageError(f"{path}: holds a zero byte, so it is no text; name a text file")
     tokens = encode(data)
-    if len(tokens) < length:
-        raise UsageError(f"{path}: has {len(tokens)} tokens, fewer than one prompt of {length}; see --prompt-tokens")
     ends = [length * (turn + 1) // turns for turn in range(turns)]
     return [
         [

@@ -95,15 +95,24 @@ def test_a_file_is_cut_into_pieces_that_follow_each_other(tmp_path: Path) -> Non
     assert [(p.name, p.turn, p.tokens) for p in found] == [
         ("a:0", 0, (1, 2)),
         ("a:0", 1, (1, 2, 3, 4)),
-        ("b:0", 0, (11, 12)),
-        ("b:0", 1, (11, 12, 13, 14)),
         ("a:1", 0, (5, 6)),
         ("a:1", 1, (5, 6, 7, 8)),
+        ("b:0", 0, (11, 12)),
+        ("b:0", 1, (11, 12, 13, 14)),
     ]
-    assert len(cut([tmp_path / "a"], list, 4, limit=1)) == 1
 
 
-@pytest.mark.parametrize("content, says", [(None, "cannot be read"), (b"", "0 tokens"), (b"a\0b", "zero byte")])
+def test_of_many_pieces_evenly_spaced_ones_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(range(1, 41)))
+    assert [p.name for p in cut([tmp_path / "a"], list, 4, limit=4)] == ["a:0", "a:2", "a:5", "a:7"]
+    turns = cut([tmp_path / "a"], list, 4, turns=2, limit=3)
+    assert [(p.name, p.turn) for p in turns] == [("a:0", 0), ("a:0", 1), ("a:5", 0)]
+
+
+@pytest.mark.parametrize(
+    "content, says",
+    [(None, "cannot be read"), (b"", "no file has 4 tokens"), (b"abc", "no file has 4 tokens"), (b"a\0b", "zero byte")],
+)
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path, content: bytes | None, says: str) -> None:
     path = tmp_path / "text"
     if content is not None:

@@ -38,7 +38,7 @@ def test_the_target_alone_decodes_as_a_dense_model_does() -> None:
 
 @pytest.mark.parametrize("chunk, turns", [(0, 1), (5, 1), (3, 3)])
 def test_exact_drafters_draft_what_a_recomputation_drafts(chunk: int, turns: int) -> None:
-    done = run(EXACT, prompts(7, 21, turns), forced(), chunk=chunk, batch=3)
+    done = run(EXACT, prompts(4, 21, turns), forced(), chunk=chunk, batch=3)
     for name in EXACT:
         assert done.run(name).equal_rounds == done.run(name).verify_rounds
         assert accepts(done.run(name)) == accepts(done.run("recompute"))
