@@ -89,7 +89,7 @@ def _leading(drafts: Sequence[int], tokens: Sequence[int]) -> int:
 
 
 def _side(requests: Sequence[Request], top: Sequence[float], bottom: Sequence[float]) -> Side:
-    keys = [(r.prompt.name, r.prompt.turn, 0) for r in requests]
+    keys = [("", r.prompt.name, r.prompt.turn, 0) for r in requests]
     return Side(keys, np.array(top, dtype=np.float64), np.array(bottom, dtype=np.float64), [None] * len(keys))
 
 
