@@ -36,8 +36,8 @@ class FindingReport:
 @dataclass(frozen=True)
 class CheckResult:
     """One check of one system. kind: "inductive", "base", "exhaustive", "known", "random", "bulk", "traces",
-    "determinism", "refusals", "corpus". skipped: why it did not run (counted as skipped, never as passed). notes: facts worth a
-    line, such as how many trace rounds were clipped to k."""
+    "determinism", "refusals", "corpus". skipped: why it did not run (counted as skipped, never as passed). notes: facts
+    worth a line, such as how many trace rounds were clipped to k."""
 
     id: str
     kind: str
