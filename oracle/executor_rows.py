@@ -119,7 +119,8 @@ class Work:
         masked = self._masked(depth, positions)
         tokens = np.array(self._tokens(depth, positions), dtype=np.int64)
         placed = positions
-        if self.design.before_zero == "clamp" and first < 0:
+        counts_on = self.design.before_zero == "clamp" and self.design.cells_before_zero == "count_on"
+        if counts_on and first < 0:
             placed = positions - first
         groups = range(len(self.spec.groups))
         at = np.maximum(placed, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 from frontier_oracle.oracle.errors import (
     PerRoundKUnsupported,
@@ -29,7 +29,7 @@ from frontier_oracle.oracle.scenario import (
 )
 from frontier_oracle.oracle.spec import CacheGroup, HiddenSemantic, Spec
 
-HEADER_WORDS = "k4, steps3, page16 or page16,4w8, W4, R9, chain, target, shifted, H16, slots4, ctx64"
+HEADER_WORDS = "k4, steps3, page16 or page16,4w8, W4, R9, chain, target, shifted, single, previous, H16, slots4, ctx64"
 ADMIT_WORDS = "pN, chunks N,N,..., hit NAME N, held, media N-N,..."
 RESUME_WORDS = "resume, chunks N,N,..., hit NAME N, held"
 EVENT_FORMS = "'a: p12', '+a b', 'a3 b1', 'a3 b1 /4', 'end a', 'abort a', 'preempt a' or 'a: resume'"
@@ -39,7 +39,7 @@ _GROUP = re.compile(r"([0-9]{1,9})(?:w([0-9]{1,9}))?")
 _ROW = re.compile(r"([a-z]+)([0-9]{1,9})(?:e([0-9]{1,9}))?(!?)")
 _RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 _LEAVING: dict[str, type[Leaving]] = {"end": Finish, "abort": Abort, "preempt": Preempt}
-_HIDDEN: dict[str, HiddenSemantic] = {"chain": "chain", "target": "target", "shifted": "shifted"}
+_HIDDEN: dict[str, HiddenSemantic] = {name: name for name in get_args(HiddenSemantic)}
 
 
 def parse(text: str) -> Scenario:

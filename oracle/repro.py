@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 from frontier_oracle.oracle.errors import RecordError, UsageError
 from frontier_oracle.oracle.files import plain, write_whole
@@ -27,7 +27,7 @@ from frontier_oracle.oracle.scenario import (
     Scenario,
     validate,
 )
-from frontier_oracle.oracle.spec import CacheGroup, Spec
+from frontier_oracle.oracle.spec import CacheGroup, HiddenSemantic, Spec
 from frontier_oracle.oracle.timeline import POLICIES
 
 FORMAT = "frontier-oracle/repro"
@@ -236,8 +236,8 @@ def _spec(data: Json) -> Spec:
     groups = tuple(
         CacheGroup(_int(g["page_size"]), None if g["window"] is None else _int(g["window"])) for g in data["groups"]
     )
-    if data["hidden"] not in ("chain", "target", "shifted"):
-        raise ValueError(f"hidden {data['hidden']!r}, expected chain, target or shifted")
+    if data["hidden"] not in get_args(HiddenSemantic):
+        raise ValueError(f"hidden {data['hidden']!r}, expected one of {', '.join(get_args(HiddenSemantic))}")
     numbers = {key: _int(data[key]) for key in ("k", "steps", "conv_width", "ring_rows")}
     return Spec(hidden=data["hidden"], groups=groups, **numbers)
 

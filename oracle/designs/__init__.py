@@ -16,7 +16,12 @@ from frontier_oracle.oracle.designs.llama_cpp import LLAMA_CPP
 from frontier_oracle.oracle.designs.ours import FRONTIER, MINIMAL
 from frontier_oracle.oracle.designs.sglang import SGLANG_BOUNDARY_FIX, SGLANG_DEFAULT
 from frontier_oracle.oracle.designs.tensorrt_llm import TENSORRT_LLM_VANILLA
-from frontier_oracle.oracle.designs.tokenspeed import TOKENSPEED_FRONTIER, TOKENSPEED_LOOKBACK, TOKENSPEED_UNREPAIRED
+from frontier_oracle.oracle.designs.tokenspeed import (
+    TOKENSPEED_FRONTIER,
+    TOKENSPEED_HOOK,
+    TOKENSPEED_LOOKBACK,
+    TOKENSPEED_UNREPAIRED,
+)
 from frontier_oracle.oracle.designs.vllm import VLLM_MULTI_MODULE, VLLM_STEP3P5
 
 __all__ = [
@@ -34,9 +39,11 @@ __all__ = [
     "SHORT_PROMPT",
     "TENSORRT_LLM_VANILLA",
     "TOKENSPEED_FRONTIER",
+    "TOKENSPEED_HOOK",
     "TOKENSPEED_LOOKBACK",
     "TOKENSPEED_UNREPAIRED",
     "VLLM_MULTI_MODULE",
+    "VARIANTS",
     "VLLM_STEP3P5",
     "Design",
     "Deviation",
@@ -60,3 +67,6 @@ DESIGNS = {
         MINIMAL,
     )
 }
+
+# Designs that a system may declare and that the atlas leaves out: on its scenarios each is like one of the above.
+VARIANTS = {TOKENSPEED_HOOK.name: TOKENSPEED_HOOK}

@@ -6,6 +6,8 @@ sources do not say what a row below position 0 does: it is masked here.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from frontier_oracle.oracle.designs.declaration import (
     DONOR_CONTINUATION,
     MID_CHUNK_TAIL,
@@ -13,6 +15,7 @@ from frontier_oracle.oracle.designs.declaration import (
     SHORT_CHUNK_AFTER_HIT,
     SHORT_PROMPT,
     Design,
+    Deviation,
 )
 
 TOKENSPEED_UNREPAIRED = Design(
@@ -52,4 +55,18 @@ TOKENSPEED_FRONTIER = Design(
     chunk_tail="drafts",
     prefix_policy="tokens",
     deviations=(MID_CHUNK_TAIL, SHORT_PROMPT, SHORT_CHUNK_AFTER_HIT, DONOR_CONTINUATION),
+)
+
+# The same drafter where each group's cells come from the backend's hook: it clamps row by row, so that several rows of
+# a call write position 0's cell. In row order the last one, which is right, stays; on a GPU nothing says which.
+TOKENSPEED_HOOK = replace(
+    TOKENSPEED_FRONTIER,
+    name="tokenspeed_hook",
+    cells_before_zero="share",
+    deviations=(
+        MID_CHUNK_TAIL,
+        Deviation(SHORT_PROMPT.id, "while the frontier is below k, several rows of a call write position 0's cell"),
+        SHORT_CHUNK_AFTER_HIT,
+        DONOR_CONTINUATION,
+    ),
 )

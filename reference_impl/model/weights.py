@@ -19,7 +19,7 @@ from frontier_oracle.reference_impl.model.layers import init_weights
 from frontier_oracle.reference_impl.model.mtp import MTPChain
 from frontier_oracle.reference_impl.model.target import Target
 
-BUNDLED = Path(__file__).parent / "weights"
+BUNDLED = Path(__file__).parent / "bundled"
 FORMAT = "frontier-oracle-model/1"
 SHARDS = "model-*.safetensors"
 SHARD_BYTES = 15 * 2**20
