@@ -55,6 +55,8 @@ def random_model(config: ModelConfig, seed: int = 0, dtype: str = "float32", dev
     model = Model(config, _target(config), MTPChain(config))
     for number, module in enumerate(model.trained().values()):
         init_weights(module, 2 * seed + number)
+    if config.pretrained:  # its head reads what its own norm scales
+        model.chain.norm.load_state_dict(model.target.norm.state_dict())
     return _ready(model, dtype, device)
 
 

@@ -15,12 +15,18 @@ def outputs(model: Model, ids: Tensor) -> list[tuple[Tensor, Tensor]]:
     The target's row p predicts x[p+1]; depth d's predicts x[p+2+d]."""
     t = ids.shape[1] - model.config.depths - 1
     shared = model.target.embedding.weight
-    with torch.set_grad_enabled(torch.is_grad_enabled() and not model.config.pretrained):
-        hidden = model.target(ids[:, :t])
-        scored = [(model.target.logits(hidden), ids[:, 1 : t + 1])]
+    hidden = _frozen(model, ids[:, :t]) if model.config.pretrained else model.target(ids[:, :t])
+    scored = [(model.target.logits(hidden), ids[:, 1 : t + 1])]
     for d, output in enumerate(model.chain(hidden, ids[:, :-1], shared)):
         scored.append((model.chain.logits(output, shared), ids[:, d + 2 : d + 2 + t]))
     return scored
+
+
+@torch.compiler.disable
+@torch.no_grad()
+def _frozen(model: Model, ids: Tensor) -> Tensor:
+    """A pretrained target's hiddens: it is deep and gets no gradient, so compiling it would cost more than it saves."""
+    return model.target(ids)
 
 
 def losses(model: Model, ids: Tensor) -> Tensor:
