@@ -49,7 +49,7 @@ wheel: $(VENV)/.dev
 	@echo "wheel: building it, checking its contents, running it in an environment with nothing else"
 	@BIN=$(BIN) bash .ci/wheel
 
-nightly: $(VENV)/.run
+nightly: $(VENV)/.ray
 	@echo "nightly: slow tests, then the nightly profile of the gate (reports: build/nightly)"
 	@$(BIN)/python -m pytest -q -m "slow and not gpu"
 	@mkdir -p build/nightly
@@ -85,6 +85,12 @@ $(MADE):
 $(VENV)/.run: $(MADE) pyproject.toml setup.py constraints.txt
 	@echo "venv: installing frontier-oracle[test,reports,cuda] into $(VENV) (one to three minutes, once)"
 	@$(INSTALL) '.[test,reports,cuda]' || $(NO_INSTALL)
+	@touch $@
+
+# ray: for the tests of a cluster of local nodes, which are slow.
+$(VENV)/.ray: $(VENV)/.run
+	@echo "venv: installing frontier-oracle[ray] into $(VENV)"
+	@$(INSTALL) '.[ray]' || $(NO_INSTALL)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run

@@ -109,7 +109,7 @@ def _report(
 
 def sentence(report: FuzzReport) -> str:
     """The verdict in words."""
-    over = f"{report.rounds:,} request-rounds ({report.scenarios:,} scenarios in {report.units:,} units)"
+    over = f"{report.rounds:,} request-rounds ({report.scenarios:,} scenarios in {report.units:,} unit{'s' * (report.units != 1)})"
     ended = "Interrupted. " if report.interrupted else ""
     if report.verdict == NOTHING_RAN:
         return f"{ended}Nothing ran: no unit was finished."
