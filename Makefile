@@ -18,13 +18,14 @@ NO_INSTALL = { echo "make: pip could not install the packages (its reason stands
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help gate test lint wheel nightly gpu links clean
+.PHONY: help gate test lint wheel docs nightly gpu links clean
 
 help:
 	@echo "make gate     the equivalence gate, profile ci: table, verdict, reports in build/gate"
 	@echo "make test     the test suite, with coverage"
 	@echo "make lint     ruff, mypy and the import contract"
-	@echo "make wheel    build the wheel, check its contents, run it in an empty environment"
+	@echo "make wheel    build sdist and wheel, check them, run both and the guide in empty environments"
+	@echo "make docs     the documents as a site, build/site, that needs no network"
 	@echo "make nightly  the slow tests, and the gate with profile nightly"
 	@echo "make gpu      what only a GPU can show; takes this machine's own python3, torch and triton"
 	@echo "make clean    remove .venv, build and every cache"
@@ -36,7 +37,7 @@ gate: $(VENV)/.run
 
 test: $(VENV)/.run
 	@echo "test: running the tests that are neither slow nor for a GPU, with coverage"
-	@$(BIN)/python -m pytest -q --cov --cov-report=term
+	@$(BIN)/python -m pytest -q -rs --cov --cov-report=term
 
 lint: $(VENV)/.dev links
 	@echo "lint: ruff check, ruff format, mypy, import contract"
@@ -46,8 +47,12 @@ lint: $(VENV)/.dev links
 	@PYTHONPATH=$(LINKS) $(BIN)/lint-imports --no-logo
 
 wheel: $(VENV)/.dev
-	@echo "wheel: building it, checking its contents, running it in an environment with nothing else"
+	@echo "wheel: building it and the sdist, checking their contents, running them in environments with nothing else"
 	@BIN=$(BIN) bash .ci/wheel
+
+docs: $(VENV)/.docs
+	@echo "docs: building build/site"
+	@BIN=$(BIN) bash .ci/docs
 
 nightly: $(VENV)/.run
 	@echo "nightly: slow tests, then the nightly profile of the gate (reports: build/nightly)"
@@ -56,7 +61,7 @@ nightly: $(VENV)/.run
 	@$(BIN)/frontier-oracle gate --profile nightly --report $(call REPORTS,build/nightly)
 
 gpu: links
-	@echo "gpu: tests marked gpu, then measurements (into $(OUT)), with $$(command -v $(PYTHON)); no environment is made"
+	@echo "gpu: tests marked gpu, then the gate and measurements (into $(OUT)), with $$(command -v $(PYTHON)); no environment is made"
 	@$(PYTHON) -c 'import torch, triton; assert torch.cuda.is_available()' 2>/dev/null \
 		|| { echo "make: gpu needs a CUDA device, and torch and triton in $(PYTHON)" >&2; exit 3; }
 	@PYTHONPATH=$(LINKS) $(PYTHON) -m pytest -q -m gpu
@@ -90,4 +95,9 @@ $(VENV)/.run: $(MADE) pyproject.toml setup.py constraints.txt
 $(VENV)/.dev: $(VENV)/.run
 	@echo "venv: installing frontier-oracle[dev] into $(VENV)"
 	@$(INSTALL) '.[dev]' || $(NO_INSTALL)
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.run
+	@echo "venv: installing frontier-oracle[docs] into $(VENV)"
+	@$(INSTALL) '.[docs]' || $(NO_INSTALL)
 	@touch $@

@@ -1,8 +1,8 @@
 """What only a GPU can show, in one run: ``python -m frontier_oracle.cuda_impl.gpu_run`` from a checkout.
 
-Writes ``reports/results/<date>-<gpu>.json`` (or ``--out``) and its tables. Exit code 3 without a CUDA device, 1 when
-anything was found. The equivalence runs drive the gate's own judges, which stand above this package: they are programs
-of the checkout, started as such.
+Writes ``reports/results/<date>-<gpu>-<commit>.json`` (or ``--out``) after each part, and its tables at the end. Exit
+code 3 without a CUDA device, 1 when anything was found. The gate, ``bench round`` and the equivalence runs stand above
+this package: they are programs of the checkout, started as such.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ import torch
 
 TESTS = Path(__file__).parent / "tests"
 NO_HARDWARE = 3
+BENCH_KEYS = ("bench", "bench_method", "round", "round_method")
 
 
 def program(name: str, *arguments: str) -> Any:
@@ -29,6 +32,35 @@ def program(name: str, *arguments: str) -> Any:
         out = Path(folder) / "out.json"
         subprocess.run([sys.executable, str(TESTS / name), "--out", str(out), *arguments], check=True)
         return json.loads(out.read_text())
+
+
+def verb(*arguments: str) -> Any:
+    """Run a verb of the command line with ``--format json``; returns what it printed. A divergence is a result too."""
+    command = [sys.executable, "-m", "frontier_oracle.property_tests.cli", *arguments, "--format", "json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"gpu_run: {' '.join(arguments)} failed with exit code {done.returncode}")
+    return json.loads(done.stdout)
+
+
+def gate() -> dict[str, Any]:
+    """The gate on captured graphs, and faults planted in them: the verdict, and what each check did."""
+    arguments = ["gate", "--require-cuda", "--system", "cuda_graph", "--profile", "dev"]
+    report = verb(*arguments)
+    (system,) = report["systems"]
+    checks = [
+        {name: check[name] for name in ("id", "cases", "request_rounds", "skipped")}
+        | {"findings": sorted({finding["code"] for finding in check["findings"]})}
+        for check in system["checks"]
+    ]
+    kills = [kill for kill in report["mutants"]["kills"] if kill["base"].startswith("cuda_")]
+    return {
+        "command": "frontier-oracle " + " ".join(arguments),
+        "checks": checks,
+        "planted_in_captures": [{name: kill[name] for name in ("id", "base", "expected", "got")} for kill in kills],
+        "planted": report["mutants"]["total"],
+        "killed": report["mutants"]["killed"],
+    } | {name: report[name] for name in ("verdict", "sentence", "seed", "seconds")}
 
 
 def sanitize(tool: str) -> str:
@@ -68,7 +100,7 @@ def machine() -> dict[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", help="result file (default reports/results/<date>-<gpu>.json)")
+    parser.add_argument("--out", help="result file (default reports/results/<date>-<gpu>-<commit>.json)")
     parser.add_argument("--table", help="Markdown file (default docs/gpu-results.md)", default="docs/gpu-results.md")
     parser.add_argument("--request-rounds", default="12000000", help="request-rounds to check at least")
     parser.add_argument("--commit", help="commit to note where git cannot tell")
@@ -76,27 +108,37 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("gpu_run: no CUDA device on this machine (torch.cuda.is_available() is false)", file=sys.stderr)
         return NO_HARDWARE
-    from frontier_oracle.cuda_impl import bench_head, bench_window
+    from frontier_oracle.cuda_impl import bench_window
     from frontier_oracle.cuda_impl.gpu_table import render
 
     result: dict[str, Any] = machine()
     result["commit"] = args.commit or result["commit"]
     # Without the paths: they name a machine, not the run.
     result["command"] = f"python -m frontier_oracle.cuda_impl.gpu_run --request-rounds {args.request_rounds}"
-    result["equivalence"] = program("gpu_equivalence.py", "--request-rounds", args.request_rounds)
-    result["seed"] = result["equivalence"]["seed"]
-    result["capture"] = program("capture_list.py")
-    result["bench"], result["bench_method"] = bench_window.bench_window(), bench_window.METHOD
-    result["tune"] = bench_window.tune()
-    result["round"], result["round_method"] = bench_head.bench_head(), bench_head.METHOD
-    result["sanitizer"] = {tool: sanitize(tool) for tool in ("memcheck", "racecheck")}
     name = result["gpu"].split()[-1].lower()
-    out = Path(args.out or f"reports/results/{result['date']}-{name}.json")
-    for path, text in ((out, json.dumps(result, indent=1) + "\n"), (Path(args.table), render(result))):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    out = Path(args.out or f"reports/results/{result['date']}-{name}-{result['commit'][:7]}.json")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    parts: dict[str, Callable[[], Any]] = {
+        "round": lambda: verb("bench", "round"),
+        "equivalence": lambda: program("gpu_equivalence.py", "--request-rounds", args.request_rounds),
+        "capture": lambda: program("capture_list.py"),
+        "sanitizer": lambda: {tool: sanitize(tool) for tool in ("memcheck", "racecheck")},
+        "gate": gate,
+        "tune": bench_window.tune,
+    }
+    for part, run in parts.items():
+        started = time.monotonic()
+        print(f"gpu_run: {part}", file=sys.stderr)
+        found = run()
+        # bench round tells of both, with their methods
+        result |= {key: found[key] for key in BENCH_KEYS} if part == "round" else {part: found}
+        if part == "equivalence":
+            result["seed"] = found["seed"]
+        result.setdefault("seconds", {})[part] = round(time.monotonic() - started, 1)
+        out.write_text(json.dumps(result, indent=1) + "\n")
+    Path(args.table).write_text(render(result))
     print(render(result))
-    return 1 if result["equivalence"]["findings"] else 0
+    return 1 if result["equivalence"]["findings"] or result["gate"]["verdict"] != "equal" else 0
 
 
 if __name__ == "__main__":

@@ -8,6 +8,12 @@ from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
+WITHOUT_A_GPU = """Where there is no GPU the kernels run in Triton's interpreter under a check of our own
+(`cuda_impl/tests/bounds.py`): every unmasked address of every load and store must lie in a tensor of its launch; the
+tests plant an access one element past each end, and it is caught. triton-viz 3.0's sanitizer was tried first, under
+triton 3.6.0: it reports an out-of-bounds read in a plain kernel, but stops with errors of its own in the first kernels
+of the books and of the convolution ("Only scalar TensorHandle is supported in const!", "Concretize for op idiv is not
+implemented"), whose addresses are themselves loaded: slots, page tables."""
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -58,6 +64,22 @@ def round_table(rows: list[Row]) -> str:
     return table(head, lines)
 
 
+def gate_section(gate: Row) -> list[str]:
+    """The gate's verdict on captured graphs, what each check did, and which rule killed each fault of capture."""
+    checks = [
+        [c["id"], f"{c['cases']:,}", f"{c['request_rounds']:,}", c["skipped"] or ", ".join(c["findings"]) or "ok"]
+        for c in gate["checks"]
+    ]
+    killed = [[p["id"], p["base"], p["expected"], p["got"] or "survived"] for p in gate["planted_in_captures"]]
+    return [
+        f"`{gate['command']}` (seed {gate['seed']}, {gate['seconds']:.0f} s): {gate['sentence']}",
+        "Every call of the draft model inside a captured round is judged as in an eager one: the probe writes what it "
+        "is given into tensors of the captured region, and they are read after each replay.",
+        table(["check", "cases", "request-rounds", "result"], checks),
+        table(["planted in a capture", "on", "rule", "killed by"], killed),
+    ]
+
+
 def render(result: Row) -> str:
     """The whole run: machine, equivalence, both tables, sanitizer, each with its method."""
     equivalence, sanitizer = result["equivalence"], result["sanitizer"]
@@ -72,6 +94,9 @@ def render(result: Row) -> str:
         f"{len(equivalence['findings'])} findings ({equivalence['request_rounds_per_second']:,.0f} a second, bound by "
         f"{equivalence['bound']}). Every accept sequence of {exhaustive}.",
         killed,
+        "## The gate on captured graphs",
+        *gate_section(result["gate"]),
+        "## Tape and graph",
         "Operations on which tape and graph differ: " + (", ".join(result["capture"]["differences"]) or "none") + ".",
         "## Bookkeeping of a round",
         bench_table(result["bench"]),
@@ -81,6 +106,7 @@ def render(result: Row) -> str:
         result["round_method"],
         "## compute-sanitizer",
         "; ".join(f"{tool}: {outcome}" for tool, outcome in sanitizer.items()),
+        WITHOUT_A_GPU,
     ]
     return "\n\n".join(parts) + "\n"
 

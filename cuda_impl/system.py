@@ -15,10 +15,11 @@ from torch import Tensor
 
 from frontier_oracle.cuda_impl.books import Books
 from frontier_oracle.cuda_impl.buffers import Buffers
-from frontier_oracle.cuda_impl.errors import CaptureRefused, ReplayError
+from frontier_oracle.cuda_impl.errors import CaptureRefused
 from frontier_oracle.cuda_impl.extend_plan import plan_extend
 from frontier_oracle.cuda_impl.graph import Capture, CudaGraph
 from frontier_oracle.cuda_impl.launch import kernels_run_on, run_opaque
+from frontier_oracle.cuda_impl.media import MediaTable
 from frontier_oracle.cuda_impl.tape import Tape
 from frontier_oracle.cuda_impl.tensor_books import TensorBooks
 from frontier_oracle.oracle.contract import (
@@ -29,7 +30,13 @@ from frontier_oracle.oracle.contract import (
     ForwardInputs,
     StashView,
 )
-from frontier_oracle.oracle.errors import HiddenSemanticUnsupported, UsageError
+from frontier_oracle.oracle.errors import (
+    AddressChanged,
+    DataParallelUnsupported,
+    HiddenSemanticUnsupported,
+    MixedBatchUnsupported,
+    UsageError,
+)
 
 
 class InPlaceModel(DraftModel, Protocol):
@@ -47,11 +54,12 @@ class FrontierDrafter:
     With ``opaque`` a tape takes each model call as one step and runs it anew at every replay, so a probe that records
     sees every call; without it the model's own operations are captured with the rest.
 
-    Raises HiddenSemanticUnsupported for shifted heads, whose entries a k-row window cannot keep exact (S1, S4).
+    Raises HiddenSemanticUnsupported for shifted heads, whose entries a k-row window cannot keep exact (S1, S4),
+    DataParallelUnsupported (S15), and MediaSubstituteMissing for media ids that it cannot replace (S16).
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset(
-        {"extend", "adopt", "padding", "stash", "load_stash", "device_only"}
+        {"extend", "adopt", "padding", "stash", "load_stash", "device_only", "media", "refusals"}
     )
     prefix_policy: ClassVar[str] = "successor"
 
@@ -65,11 +73,18 @@ class FrontierDrafter:
     ) -> None:
         if config.spec.hidden == "shifted":
             raise HiddenSemanticUnsupported("shifted heads: a frontier window keeps chain and target heads exact only")
-        self.config, self.books = config, books
+        if config.dp_size != 1:
+            raise DataParallelUnsupported(f"data-parallel size {config.dp_size}: a drafter serves one rank (S15)")
+        self.config, self.books, self._media = config, books, MediaTable(config)
         self.model: Any = model
         self.buffers = Buffers(config)
         self._new_capture, self._opaque, self._in_place = capture, opaque, hasattr(model, "forward_into")
         self._captured: dict[int, tuple[Capture, dict[str, int]]] = {}
+
+    def init_forward_metadata(self, mode: str) -> None:
+        """contract.RefusingSystem: raises MixedBatchUnsupported for extend and decode rows in one forward (S15)."""
+        if mode not in ("extend", "decode"):
+            raise MixedBatchUnsupported(f"a forward in mode {mode!r}: expected extend or decode rows alone (S15)")
 
     def decode(self, batch: DecodeBatch) -> Tensor:
         """contract.System.decode: padded to a bucket, captured at the bucket's first use."""
@@ -144,7 +159,7 @@ class FrontierDrafter:
         capture, addresses = self._captured[bucket]
         moved = sorted(name for name, now in self._addresses().items() if addresses.get(name) != now)
         if moved:
-            raise ReplayError(f"buffers moved since the round was captured: {', '.join(moved)} (S24)")
+            raise AddressChanged(f"buffers moved since the round was captured: {', '.join(moved)} (S24)")
         capture.replay()
 
     def _addresses(self) -> dict[str, int]:
@@ -154,6 +169,7 @@ class FrontierDrafter:
         """contract.System.extend: ragged rows, all depths, each draft where the next depth reads it (S12, S13)."""
         with self._range("extend"):
             steps, bs = self.config.spec.steps, len(batch.extend_lens)
+            batch = self._media.replaced(batch)
             plan = plan_extend(batch, self.config)
             rows = self.books.extend_rows(batch, plan)
             result = torch.zeros(bs, steps + 1, dtype=torch.int32, device=self.config.device)

@@ -52,6 +52,8 @@ class _HostGuard(TorchFunctionMode):
 
 
 class _Recorder(TorchDispatchMode):
+    captures = True  # whoever runs under it can tell that this will be replayed
+
     def __init__(self, tape: Tape) -> None:
         super().__init__()
         self._tape = tape

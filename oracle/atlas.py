@@ -16,9 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frontier_oracle.oracle.design_batch import NAMES, DesignBatch
+from frontier_oracle.oracle.design_engine import schedule
 from frontier_oracle.oracle.designs import DESIGNS, Design
+from frontier_oracle.oracle.deviations import predict
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.oracle.executor import DesignDrafter, spec_for
+from frontier_oracle.oracle.free_running import rounds_needed, truth_of
 from frontier_oracle.oracle.ledger import EXACT, PROVISIONAL
 from frontier_oracle.oracle.play import play
 from frontier_oracle.oracle.scenario import Admit, Decode, Event, Scenario, validate
@@ -28,35 +31,35 @@ from frontier_oracle.oracle.timeline import Timeline
 STATES = ("stale", "unwritten", "wrong", "tainted", "foreign")
 # Entries and requests of one block: enough to fill numpy's loops, few enough to stay in memory.
 BLOCK_POSITIONS, BLOCK = 200_000, 1024
+LOOKED_AT = 8
 Accepts = tuple[int, ...]
 Grid = NDArray[np.int8]
 
 
 @dataclass(frozen=True)
 class DesignRun:
-    """One design over all sequences. rows: draft rows run in decode rounds; lower_bound_rows: max(d+1, a) summed over
-    depths and rounds; states: entries per state of STATES; draft_mismatch_rounds: decode rounds whose drafts are not
-    the ideal's; grids: per sequence the states [layers, F] of every entry, as indices of NAMES; declared: the ids of
-    the design's deviations."""
+    """One design over all sequences.
+
+    rows: draft rows run in decode rounds; lower_bound_rows: max(d+1, a) summed over depths and rounds; states: entries
+    per state of STATES; verify_rounds: what the design needs, left to its own drafts, to write what the ideal writes in
+    ``decode_rounds`` (free_running.py), None where that was not run; draft_mismatch_rounds: decode rounds whose drafts
+    are not the ideal's; grids: per sequence the states [layers, F] of every entry, as indices of NAMES; deviations: the
+    ids of those seen in the first LOOKED_AT rounds of the first LOOKED_AT sequences that are not exact."""
 
     name: str
     rows: int
     lower_bound_rows: int
     states: dict[str, int]
-    verify_rounds: int
+    decode_rounds: int
+    verify_rounds: int | None
     draft_mismatch_rounds: int
     grids: tuple[Grid, ...]
-    declared: tuple[str, ...] = ()
+    deviations: tuple[str, ...] = ()
 
     @property
     def exact(self) -> bool:
         """Every entry equals the ideal's, and so does every draft."""
         return not any(self.states.values()) and self.draft_mismatch_rounds == 0
-
-    @property
-    def deviations(self) -> tuple[str, ...]:
-        """What the design declares, where it is not exact."""
-        return () if self.exact else self.declared
 
 
 @dataclass(frozen=True)
@@ -75,11 +78,17 @@ class Atlas:
 
 @dataclass(frozen=True)
 class Played:
-    """One design on one sequence: its states after the last round, and what is counted on the way."""
+    """One design on one sequence: its states after the last round, and what is counted on the way. needed: verify
+    rounds when left to its own drafts, None where that was not run."""
 
     grid: Grid
     rows: int
     mismatches: int
+    needed: int | None = None
+
+    @property
+    def exact(self) -> bool:
+        return not self.grid.any() and self.mismatches == 0
 
 
 def atlas(
@@ -106,7 +115,9 @@ def atlas(
         for block in _blocks(accepts):
             played.update(zip(block, run_block(design, spec, [accepts[i] for i in block], prompt, chunks), strict=True))
             progress(design.name, len(block))
-        runs.append(_summed(design, spec, accepts, [played[i] for i in range(len(accepts))]))
+        inexact = [accepts[i] for i in range(len(accepts)) if not played[i].exact]
+        seen = deviations_seen(design, spec, inexact[:LOOKED_AT], prompt, chunks)
+        runs.append(_summed(design, spec, accepts, [played[i] for i in range(len(accepts))], seen))
     return Atlas(k, spec.steps, prompt, accepts, tuple(runs))
 
 
@@ -123,12 +134,15 @@ def run_block(
     for row, sequence in enumerate(accepts):
         padded[row, : len(sequence)] = sequence
     longest = int(padded.sum(axis=1).max())
-    batch = DesignBatch(design, own, len(accepts), prompt, schedule(design, own, chunks), longest)
+    cut = schedule(design, own, chunks)
+    batch = DesignBatch(design, own, len(accepts), prompt, cut, longest)
     played: list[Played | None] = [None] * len(accepts)
     mismatches = np.zeros(len(accepts), dtype=np.int64)
+    free = DesignBatch(design, own, len(accepts), prompt, cut, 2 * longest)  # at worst a token a round, to the very end
+    needed = rounds_needed(free, truth_of(own, prompt, padded, lengths))
     for done in range(rounds + 1):
         for row in np.flatnonzero(lengths == done).tolist():
-            played[row] = Played(batch.states(row), int(batch.rows[row]), int(mismatches[row]))
+            played[row] = Played(batch.states(row), int(batch.rows[row]), int(mismatches[row]), int(needed[row]))
         if done < rounds:
             batch.decode(padded[:, done])
             mismatches += batch.mismatch
@@ -139,9 +153,7 @@ def run_request(
     design: Design, spec: Spec, accepts: Sequence[int], prompt: int = 12, chunks: Sequence[int] = ()
 ) -> Played:
     """One sequence through the serving engine and the judge: what ``run_block`` must agree with."""
-    events: list[Event] = [Admit("a", prompt, schedule(design, spec, chunks))]
-    events += [Decode((("a", a),)) for a in accepts]
-    timeline = Timeline(Scenario(spec_for(design, spec), events=tuple(events)), design.prefix_policy)
+    timeline = Timeline(_scenario(design, spec, accepts, prompt, chunks), design.prefix_policy)
     grid = np.zeros((0, 0), dtype=np.int8)
     rows = mismatches = 0
     for step, evidence, verdict in play(timeline, DesignDrafter(design, timeline.config())):
@@ -154,13 +166,20 @@ def run_request(
     return Played(grid, rows, mismatches)
 
 
-def schedule(design: Design, spec: Spec, chunks: Sequence[int]) -> tuple[int, ...]:
-    """The chunks as the design's scheduler cuts them: one that vouches for the stash gives a prompt no last chunk
-    shorter than ``steps``."""
-    cut = list(chunks)
-    while design.stash_validity == "scheduler" and len(cut) > 1 and cut[-1] < spec.steps:
-        cut[-2:] = [cut[-2] + cut[-1]]
-    return tuple(cut)
+def deviations_seen(
+    design: Design, spec: Spec, sequences: Iterable[Accepts], prompt: int, chunks: Sequence[int]
+) -> tuple[str, ...]:
+    """The ids of the design's deviations that show on the sequences' first rounds, in the order it declares them."""
+    seen: set[str] = set()
+    for accepts in sequences:
+        seen |= predict(design, _scenario(design, spec, accepts[:LOOKED_AT], prompt, chunks)).seen
+    return tuple(deviation.id for deviation in design.deviations if deviation.id in seen)
+
+
+def _scenario(design: Design, spec: Spec, accepts: Sequence[int], prompt: int, chunks: Sequence[int]) -> Scenario:
+    events: list[Event] = [Admit("a", prompt, schedule(design, spec, chunks))]
+    events += [Decode((("a", a),)) for a in accepts]
+    return Scenario(spec_for(design, spec), events=tuple(events))
 
 
 def lower_bound_rows(spec: Spec, accepts: Iterable[int]) -> int:
@@ -202,15 +221,24 @@ def _blocks(accepts: Sequence[Accepts]) -> Iterator[list[int]]:
         yield block
 
 
-def _summed(design: Design, spec: Spec, accepts: Sequence[Accepts], played: Sequence[Played]) -> DesignRun:
+def _summed(
+    design: Design, spec: Spec, accepts: Sequence[Accepts], played: Sequence[Played], seen: tuple[str, ...]
+) -> DesignRun:
     found = sum((np.bincount(run.grid.ravel(), minlength=len(NAMES)) for run in played), np.zeros(1, dtype=np.int64))
     return DesignRun(
         name=design.name,
         rows=sum(run.rows for run in played),
         lower_bound_rows=sum(lower_bound_rows(spec, sequence) for sequence in accepts),
         states={state: int(found[NAMES.index(state)]) for state in STATES},
-        verify_rounds=sum(map(len, accepts)),
+        decode_rounds=sum(map(len, accepts)),
+        verify_rounds=_sum([run.needed for run in played]),
         draft_mismatch_rounds=sum(run.mismatches for run in played),
         grids=tuple(run.grid for run in played),
-        declared=tuple(deviation.id for deviation in design.deviations),
+        deviations=seen,
     )
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    """None where one of them is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None

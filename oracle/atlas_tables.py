@@ -14,7 +14,7 @@ COLUMNS = (
     "draft mismatch rounds",
     "verify rounds",
     "exact",
-    "deviations declared",
+    "deviations seen",
 )
 
 
@@ -39,8 +39,8 @@ def table_rows(atlas: Atlas) -> list[tuple[str, ...]]:
             str(run.rows),
             f"{run.rows / run.lower_bound_rows:.2f}" if run.lower_bound_rows else "-",
             *(str(run.states[state]) for state in STATES),
-            str(run.draft_mismatch_rounds),
-            str(run.verify_rounds),
+            f"{run.draft_mismatch_rounds} of {run.decode_rounds}",
+            "-" if run.verify_rounds is None else str(run.verify_rounds),
             "yes" if run.exact else "no",
             ", ".join(run.deviations) or "-",
         )

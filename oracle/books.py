@@ -124,13 +124,15 @@ class Books:
     def _resume(self, event: Resume) -> None:
         request = self._not_ended(event.name, "resume")
         if not request.kept:
-            raise ScenarioError(f"resume of request {event.name}, which is not preempted")
+            raise ScenarioError(
+                f"resume of request {event.name}, which holds its slot: 'preempt {event.name}' must stand before it"
+            )
         admit = event.admission(request.kept)
         if event.like is not None:
             if event.like[0] != event.name:
                 raise ScenarioError(f"resume with a hit on {event.like[0]}: a request resumes on its own tokens only")
             self._check_hit(admit, *event.like)
-        _check_chunks(admit)
+        _check_chunks(admit, f"the {admit.prompt} known tokens of {event.name} (prompt, sampled token, output)")
         if self.context is not None and admit.prompt >= self.context:
             raise ScenarioError(f"resume of request {event.name}, whose context is full: abort it")
         self._check_slots()
@@ -175,15 +177,21 @@ class Books:
                 raise ScenarioError(f"idle row of unknown request {name}: admit it first, as in '{name}: p4'")
         live = dict(event.live)
         if not live:
-            limit = f"1..{self.spec.max_accept} (min(k, steps+1))"
-            name = event.rows[0][0]
-            raise ScenarioError(f"accept length 0 of request {name} is outside {limit} where no other row accepts one")
+            rows, most = ", ".join(f"{name}0" for name, _ in event.rows), self.spec.max_accept
+            raise ScenarioError(
+                f"every row is idle ({rows}): at least one must accept 1..{most} tokens (min(k, steps+1))"
+            )
+        marked = [name for name in (*dict(event.ends), *event.undrafted) if name not in live]
+        if marked:
+            raise ScenarioError(
+                f"row of request {marked[0]} is idle or not there: marks e and ! stand on rows that accept"
+            )
         for name, committed in event.ends:
-            if not 1 <= committed <= live.get(name, 0):
-                raise ScenarioError(f"{committed} tokens committed of request {name}: expected 1..{live.get(name, 0)}")
+            if not 1 <= committed <= live[name]:
+                raise ScenarioError(f"{committed} tokens committed of request {name}: expected 1..{live[name]}")
         for name in event.undrafted:
-            if name not in live or name in dict(event.ends):
-                raise ScenarioError(f"drafts of request {name} thrown away: it is not in the round, or it ends with it")
+            if name in dict(event.ends):
+                raise ScenarioError(f"drafts of request {name} thrown away: it ends with the round, leave the ! out")
         if event.bucket is not None and event.bucket < len(event.rows):
             raise ScenarioError(f"bucket of {event.bucket} rows is smaller than the batch of {len(event.rows)}")
         ends = dict(event.ends)
@@ -237,14 +245,15 @@ def _check_batch(names: tuple[str, ...]) -> None:
         seen.add(name)
 
 
-def _check_chunks(event: Admit) -> None:
+def _check_chunks(event: Admit, whole: str = "") -> None:
+    """The chunks must sum to ``whole`` (the prompt), or to what its hit may leave."""
     if any(chunk < 1 for chunk in event.chunks):
         raise ScenarioError(f"chunk of {min(event.chunks)} tokens: at least 1")
     total, least = sum(event.chunks), event.prompt - (event.like[1] if event.like else 0)
     if event.chunks and not least <= total <= event.prompt:
-        want = (
-            f"the prompt's {event.prompt}" if event.like is None else f"{least} (what the hit leaves)..{event.prompt}"
-        )
+        want = whole or f"the prompt's {event.prompt}"
+        if event.like is not None:
+            want = f"{least} (what the hit leaves)..{event.prompt}"
         raise ScenarioError(f"chunks sum to {total}, expected {want}")
 
 

@@ -146,6 +146,7 @@ class System(Protocol):
     """A drafter under test. ``capabilities`` names what it supports: "extend", "adopt" (prefix hits), "padding",
     "stash" (``stash()``), "load_stash" (``load_stash()``), "device_only" (no host reads in ``decode``), "media"
     (``DraftConfig.media``), "refusals" (``init_forward_metadata()``).
+    A system that runs on a GPU says so on its factory: ``make.device = "cuda"``; all that it is given is then there.
     prefix_policy: the policy of its prefix cache, a name in oracle.policies (S21). An optional attribute
     ``declares`` names a design of oracle.designs: its deviations are then tolerated, exactly those."""
 

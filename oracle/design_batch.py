@@ -60,8 +60,9 @@ class DesignBatch:
         self._judge()
         self.rows = np.zeros(batch, dtype=np.int64)
 
-    def decode(self, accepts: I64) -> None:
-        """One decode round: accepts [B] tokens commit, every depth runs its rows."""
+    def decode(self, accepts: I64, truth: I64 | None = None) -> None:
+        """One decode round: accepts [B] tokens commit, every depth runs its rows. truth [B, k]: what the target has at
+        F+1..F+k; without it, it has the drafts and then a token of its own."""
         k, before = self.spec.k, self.computed
         at = before[:, None] + np.arange(k)
         each = np.arange(len(before))[:, None]
@@ -72,7 +73,7 @@ class DesignBatch:
         padded = np.zeros((len(before), k), dtype=np.int64)
         padded[:, : min(k, self.spec.steps)] = self.drafts[:, :k]
         verify = np.where(accepted, padded, verify)
-        own = digest.scripted_token(COMMIT, 0, at + 1)
+        own = digest.scripted_token(COMMIT, 0, at + 1) if truth is None else truth
         verify = np.where(np.arange(k) == accepts[:, None] - 1, own, verify)
         self.tokens[each, at + 1], self.hidden[each, at] = verify, hidden
         self._state = states[np.arange(len(before)), accepts - 1]

@@ -4,29 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from frontier_oracle.oracle.designs import (
-    DONOR_CONTINUATION,
-    MID_CHUNK_TAIL,
-    SHORT_CHUNK_AFTER_HIT,
-    SHORT_PROMPT,
-    Design,
-)
-from frontier_oracle.oracle.designs.declaration import (
-    CHUNK_TAIL_SAMPLE,
-    FULL_ACCEPT_HOLE,
-    HIDDEN_BEFORE_HIT,
-    HIDDEN_LEFT_BEHIND,
-    OWN_ARGMAX,
-    PROMPT_UNSEEN,
-    REJECTED_DRAFTS,
-)
+from frontier_oracle.oracle.attribution import attribute
+from frontier_oracle.oracle.designs import Design
 from frontier_oracle.oracle.executor import DesignDrafter
 from frontier_oracle.oracle.play import Outcome, play
 from frontier_oracle.oracle.rules import Finding
 from frontier_oracle.oracle.scenario import Scenario
-from frontier_oracle.oracle.timeline import Round, Timeline, View
-
-CLAMPED = ("FO103", "FO104", "FO107")
+from frontier_oracle.oracle.timeline import Round, Timeline
 
 
 @dataclass(frozen=True)
@@ -44,55 +28,15 @@ class Prediction:
 def predict(design: Design, scenario: Scenario) -> Prediction:
     """Execute a design's declaration on a scenario. Exact designs predict nothing."""
     timeline = Timeline(scenario, design.prefix_policy)
-    result = Outcome(scenario)
+    result, rounds = Outcome(scenario), list[Round]()
     ids = {}
     for step, _, verdict in play(timeline, DesignDrafter(design, timeline.config())):
+        rounds.append(step)
         result.verdicts.append(verdict)
         result.request_rounds += len(step.views)
         for finding in verdict.findings:
-            ids[finding.key] = attribute(step, finding, design)
+            ids[finding.key] = attribute(rounds, finding, design, scenario.spec.k)
     return Prediction(result, ids)
-
-
-def attribute(step: Round, finding: Finding, design: Design) -> str:
-    """Which of the design's deviations a finding belongs to, by where it happened."""
-    declared = [deviation.id for deviation in design.deviations]
-    view = next((v for v in step.views if v.request.name == finding.request), None)
-    own = _of_other_designs(step, view, finding) if view is not None else ()
-    likely = (*own, _of_the_published_design(step, finding), *declared)
-    return next((id_ for id_ in likely if id_ in declared), likely[0])
-
-
-def _of_other_designs(step: Round, view: View, finding: Finding) -> tuple[str, ...]:
-    """Deviations that the published design does not have, the likeliest first."""
-    code, below_hit = finding.code, 0 <= finding.position < view.request.hit
-    if code == "FO202":
-        return FULL_ACCEPT_HOLE.id, PROMPT_UNSEEN.id
-    if code == "FO105":
-        return (PROMPT_UNSEEN.id,)
-    if code == "FO102":
-        return HIDDEN_LEFT_BEHIND.id, HIDDEN_BEFORE_HIT.id
-    if below_hit or code not in ("FO101", "FO201"):
-        return ()
-    tail = (PROMPT_UNSEEN.id, OWN_ARGMAX.id)
-    if step.mode == "extend" or finding.position + finding.depth + 1 < view.request.prompt:
-        return *tail, CHUNK_TAIL_SAMPLE.id, MID_CHUNK_TAIL.id
-    return *tail, REJECTED_DRAFTS.id, CHUNK_TAIL_SAMPLE.id
-
-
-def _of_the_published_design(step: Round, finding: Finding) -> str:
-    """Which deviation of SEMANTICS §9 a finding belongs to."""
-    view = next((v for v in step.views if v.request.name == finding.request), None)
-    if view is None:
-        return SHORT_CHUNK_AFTER_HIT.id
-    below_hit = 0 <= finding.position < view.request.hit
-    if finding.code == "FO201":
-        return DONOR_CONTINUATION.id if below_hit else MID_CHUNK_TAIL.id
-    if finding.code == "FO209":  # the sharer's stash, or a donor rewriting what it published too early
-        return SHORT_CHUNK_AFTER_HIT.id if below_hit else DONOR_CONTINUATION.id
-    if step.mode == "extend" and finding.code != "FO206":
-        return MID_CHUNK_TAIL.id
-    return SHORT_CHUNK_AFTER_HIT.id if below_hit and finding.code not in CLAMPED else SHORT_PROMPT.id
 
 
 @dataclass(frozen=True)

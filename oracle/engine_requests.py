@@ -50,6 +50,12 @@ class Request:
         """K: the last known token's position."""
         return len(self.tokens) - 1
 
+    def advance(self, hidden: I64) -> None:
+        """Positions C.. are computed, with these hiddens [n]; the states behind them are the verify round's."""
+        self.hidden = np.concatenate([self.hidden[: self.computed], hidden])
+        self.computed += len(hidden)
+        self.states = self.states[: self.computed]
+
     def given(self, first: int, end: int) -> list[int]:
         """Tokens first..end-1 as the scheduler has them: content hashes at media positions."""
         return [self.media.get(p, self.tokens[p]) for p in range(first, min(end, len(self.tokens)))]
@@ -137,6 +143,39 @@ def room_of(scenario: Scenario) -> Room:
         batch=max_batch(scenario),
         media=any(admit.media for admit in admits),
     )
+
+
+def prompt_of(event: Admit, number: int, donor: Request | None, below: int) -> tuple[list[int], dict[int, int]]:
+    """An admission's tokens, media ids replaced, and by position the ids that they were (S16); the donor's as far as
+    the two are alike. below: the bits that scripted tokens may have."""
+    scripted = digest.scripted_token(PROMPT, number, np.arange(event.prompt, dtype=np.int64)) & below
+    tokens: list[int] = scripted.tolist()
+    media: dict[int, int] = {}
+    for position in (p for first, last in event.media for p in range(first, last + 1)):
+        media[position], tokens[position] = media_id(number, position)
+    if donor is not None and event.like is not None:
+        shared = event.like[1]
+        tokens[:shared] = donor.tokens[:shared]
+        media = {p: id_ for p, id_ in media.items() if p >= shared}
+        media |= {p: id_ for p, id_ in donor.media.items() if p < shared}
+    return tokens, media
+
+
+def view_of(r: Request, before: int, accept: int, sampled: bool) -> View:
+    """A request as it stands after the round's commits."""
+    tokens = np.array(r.tokens, dtype=np.int32)
+    return View(r, tokens, r.hidden[: r.computed].copy(), r.computed, before, accept, sampled)
+
+
+def page_table(batch: list[Request], rows: int, cols: tuple[int, ...]) -> tuple[I32, ...]:
+    """Per group [rows, cols_g]: the requests' page tables, then padding on the null page."""
+    out = []
+    for group, width in enumerate(cols):
+        table = np.zeros((rows, width), dtype=np.int32)
+        for row, r in enumerate(batch):
+            table[row] = r.tables[group].pages
+        out.append(table)
+    return tuple(out)
 
 
 def media_id(number: int, position: int) -> tuple[int, int]:

@@ -51,6 +51,10 @@ class MediaSubstituteMissing(UsageError):
     """A multimodal target without a usable in-vocabulary id for a modality: refused at start-up (S16)."""
 
 
+class AddressChanged(UsageError):
+    """A buffer of a captured round is no longer where it was at the capture: a replay would use the old one (S24)."""
+
+
 class ScenarioError(UsageError):
     """A scenario that does not parse, or asks for what cannot happen (accept outside [1, k], unknown request, ...)."""
 

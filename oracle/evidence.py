@@ -30,8 +30,9 @@ class Evidence:
     """One round's evidence. kv[d] [cells of d's group], ring [steps, slots, R], ckpt [steps, pages of group 0, W-1]:
     copies taken after the round. returned [bs, steps+1] int32; stash None where the system shows none;
     contract_errors: dtype and shape violations, in words (FO401); host_read: the operation that read a tensor on the
-    host inside ``decode`` (FO302), "" if none; rows: the batch row of each live request in the calls, () where they
-    stand in order, idle rows left out. ``returned`` has the live rows only."""
+    host inside ``decode`` (FO302), "" if none; moved: likewise which buffers of a captured round moved (FO303); rows:
+    the batch row of each live request in the calls, () where they stand in order, idle rows left out. ``returned`` has
+    the live rows only."""
 
     calls: Sequence[CallLog]
     returned: I32
@@ -41,6 +42,7 @@ class Evidence:
     stash: StashImage | None = None
     contract_errors: Sequence[str] = ()
     host_read: str = ""
+    moved: str = ""
     rows: Sequence[int] = ()
 
     def rows_of(self, step: Round) -> Sequence[int]:

@@ -42,7 +42,7 @@ class DesignDrafter:
     Raises HiddenSemanticUnsupported for a head semantic that the design does not serve."""
 
     def __init__(self, design: Design, config: DraftConfig) -> None:
-        self.design, self.spec = design, config.spec
+        self.design, self.spec, self.media = design, config.spec, config.media
         if self.spec.hidden not in design.hidden:
             served = " or ".join(design.hidden)
             raise HiddenSemanticUnsupported(f"hidden={self.spec.hidden}: design {design.name} serves {served} heads")
@@ -106,9 +106,9 @@ class DesignDrafter:
         slot, s, n = view.request.slot, view.before, batch.extend_lens[row]
         if s == view.request.hit:
             self.valid[slot] = 0
-        start, following = sum(batch.extend_lens[:row]), batch.next_ids[row]
+        start, following = sum(batch.extend_lens[:row]), self._looked_up(batch.next_ids[row])
         sample = batch.is_final[row] or self.design.chunk_tail == "sampled"
-        ids = batch.input_ids[start : start + n]
+        ids = self._looked_up(batch.input_ids[start : start + n])
         last = batch.sampled_ids[row] if sample else following[0]
         tokens = np.concatenate([self.tokens[slot], ids[1:], [last]]).astype(np.int64)
         hidden = np.concatenate([self.hidden[slot], batch.hidden[start : start + n]])
@@ -126,6 +126,13 @@ class DesignDrafter:
         self.tokens[slot], self.hidden[slot] = tokens[n:], hidden[n:]
         self.valid[slot] = min(self.length, self.valid[slot] + n)
         return work
+
+    def _looked_up(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The ids as a head can look them up: a modality's own id at each content hash (S16). Same shape."""
+        out = ids.copy()
+        for first, end, own in self.media.substitutes if self.media else ():
+            out[(first <= ids) & (ids < end)] = own
+        return out
 
     def _valid(self, slot: int) -> int:
         return int(self.valid[slot]) if self.design.stash_validity == "valid_lens" else self.length

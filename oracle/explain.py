@@ -81,13 +81,13 @@ def explain(finding: Finding, played: Played) -> Explanation:
     )
 
 
-def text(explanation: Explanation, scenario: str, replay: str = "", note: str = "") -> str:
-    """One screen: code, place, scenario, expected and got, because, the replay command. Scenario and command are not
-    wrapped, so that they can be pasted."""
+def text(explanation: Explanation, source: str, replay: str = "", note: str = "", label: str = "scenario") -> str:
+    """One screen: code, place, source (a scenario, unless ``label`` says what else), expected and got, because, the
+    replay command. Source and command are not wrapped, so that they can be pasted."""
     e = explanation
     lines = [f"{e.code} {e.title} ({e.rule}){f' - {note}' if note else ''}"]
     lines += _labelled("where", [_place(e.where)])
-    lines.append(f"  {'scenario':<{LABEL}}{scenario}")
+    lines.append(f"  {label:<{LABEL}}{source}")
     lines += _labelled("expected", [_shown(e.expected)])
     lines += _labelled("got", [_shown(e.got)])
     if e.first_differing_write is not None:
@@ -175,6 +175,7 @@ SAID = {
     "FO208": ("the ring rows before the page's end", "others"),
     "FO209": ("what stands in the shared cell", "another value"),
     "FO302": ("a round without host reads", "a tensor's values were read on the host"),
+    "FO303": ("the addresses of the capture", "buffers that stand elsewhere"),
     "FO401": ("the types and shapes of the contract", "others"),
 }
 

@@ -48,7 +48,6 @@ class InductiveStep:
         hidden_size: int = 8,
         relabel: int = 0,
         seed: int = 0,
-        device: str = "cpu",
     ) -> None:
         self.spec, self.cases, self.relabel = spec, cases, relabel
         self.layout = layout = CaseLayout(spec, cases, seed)
@@ -61,7 +60,6 @@ class InductiveStep:
             tuple(layout.num_pages),
             layout.cols,
             hidden_size,
-            device=device,
         )
         self._rows = np.arange(self.count)[:, None]
         self._positions = np.arange(layout.max_positions)

@@ -22,7 +22,7 @@ from frontier_oracle.oracle.timeline import Adopted, Released, Request, Round, V
 GOOD = frozenset({EXACT, PROVISIONAL})
 # Within a round the order of causes: contract, padding, ownership, geometry, missing rows, values, results, entries,
 # state.
-_ORDER = (401, 302, 205, 204, 209, 107, 103, 104, 202, 101, 102, 203, 105, 106, 108, 201, 206, 207, 208)
+_ORDER = (401, 302, 303, 205, 204, 209, 107, 103, 104, 202, 101, 102, 203, 105, 106, 108, 201, 206, 207, 208)
 ORDER = tuple(f"FO{number}" for number in _ORDER)
 
 
@@ -87,7 +87,7 @@ class Judge:
             ideal, same = self._ideal(view, own)
             equal[view.request.name] = same
             mine = self._entries(view, evidence, ideal, own)
-            findings += self._entry_findings(step.index, view, mine)
+            findings += entry_findings(step.index, view, mine, self.ledger, self._reported)
             good = {(e.depth, e.position) for e in mine if e.equal and e.state in GOOD}
             findings += self.images.check_request(step, view, evidence, ideal, good)
             entries += mine
@@ -102,11 +102,13 @@ class Judge:
 
     def _broken(self, step: Round, evidence: Evidence) -> list[Finding]:
         """A round that cannot be judged: the contract is not kept, so its indices mean nothing, or it was cut short by
-        a host read."""
+        a host read or a buffer that moved."""
         errors = [*evidence.contract_errors, *local.call_errors(step, evidence, self.spec)]
         found = [Finding("FO401", step.index, "", detail={"because": error}) for error in errors]
         if evidence.host_read:
             found.append(Finding("FO302", step.index, "", detail={"because": evidence.host_read}))
+        if evidence.moved:
+            found.append(Finding("FO303", step.index, "", detail={"because": evidence.moved}))
         return found
 
     def _meet(self, request: Request) -> None:
@@ -135,25 +137,28 @@ class Judge:
             out += self.ledger.states(view, depth, evidence.kv[depth], expected, drafts)
         return out
 
-    def _entry_findings(self, round_: int, view: View, entries: list[Entry]) -> list[Finding]:
-        """FO201, FO202 and (a hidden left behind, S1) FO102, once per entry until it heals: entries that went wrong
-        with no row at fault."""
-        out = []
-        for e in entries:
-            key = (e.request, e.depth, e.position)
-            if e.state not in (STALE, UNWRITTEN, WRONG):
-                if e.state != TAINTED:
-                    self._reported.discard(key)
-                continue
-            if key in self._reported:
-                continue
-            self._reported.add(key)
-            record = self.ledger.record(view, e.depth, e.position)
-            if e.state == UNWRITTEN:
-                out.append(Finding("FO202", round_, e.request, e.depth, e.position, {"because": "no row wrote it"}))
-            elif e.state == WRONG and record is not None and not record.faults:
-                detail = {"because": "it consumed the draft's own hidden, and nothing ran it again on the target's"}
-                out.append(Finding("FO102", round_, e.request, e.depth, e.position, detail))
-            elif record is not None and not record.faults:
-                out.append(Finding("FO201", round_, e.request, e.depth, e.position, local.stale_story(record)))
-        return out
+
+def entry_findings(
+    round_: int, view: View, entries: list[Entry], ledger: Ledger, reported: set[tuple[str, int, int]]
+) -> list[Finding]:
+    """FO201, FO202 and (a hidden left behind, S1) FO102, once per entry until it heals: entries that went wrong with no
+    row at fault. reported: the entries that have been told."""
+    out = []
+    for e in entries:
+        key = (e.request, e.depth, e.position)
+        if e.state not in (STALE, UNWRITTEN, WRONG):
+            if e.state != TAINTED:
+                reported.discard(key)
+            continue
+        if key in reported:
+            continue
+        reported.add(key)
+        record = ledger.record(view, e.depth, e.position)
+        if e.state == UNWRITTEN:
+            out.append(Finding("FO202", round_, e.request, e.depth, e.position, {"because": "no row wrote it"}))
+        elif e.state == WRONG and record is not None and not record.faults:
+            detail = {"because": "it consumed the draft's own hidden, and nothing ran it again on the target's"}
+            out.append(Finding("FO102", round_, e.request, e.depth, e.position, detail))
+        elif record is not None and not record.faults:
+            out.append(Finding("FO201", round_, e.request, e.depth, e.position, local.stale_story(record)))
+    return out

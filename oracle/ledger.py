@@ -111,6 +111,15 @@ class Ledger:
                 state = self._bad_state(record, view, p, equal, drafts)
             yield Entry(name, depth, p, state, equal)
 
+    def logged_states(self, view: View, depth: int, first: int, drafts: list[int]) -> Iterator[Entry]:
+        """The same from ``first`` on where no value of the cache is to be had: what is right in all that was given is
+        "tainted", since what it read is not known."""
+        positions = np.arange(max(first, live_from(self.spec, depth, view.computed)), view.computed)
+        locations = locations_of(view, self.spec.group_of(depth), positions)
+        for p, location in zip(positions.tolist(), locations.tolist(), strict=True):
+            state = self._bad_state(self.cells[depth].get(location), view, p, False, drafts)
+            yield Entry(view.request.name, depth, p, state)
+
     def _bad_state(self, record: Record | None, view: View, p: int, equal: bool, drafts: list[int]) -> str:
         if record is None:
             return UNWRITTEN

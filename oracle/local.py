@@ -17,6 +17,7 @@ from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.oracle.timeline import Round, View
 
 GARBAGE_KINDS = ("garbage", "garbage hidden")
+OUTPUT_BELOW = -2
 
 
 @dataclass
@@ -118,6 +119,15 @@ def stale_story(record: Record) -> dict[str, Any]:
     return {"because": because, "by": record.request, "written": record.round, "chain": [list(c) for c in record.chain]}
 
 
+def hidden_source(spec: Spec, depth: int, p: int, computed: int) -> int:
+    """The position whose target hidden a row must be given, OUTPUT_BELOW for O(d-1,p); -1 before position 0 (S1): h(p)
+    at depth 0 and for target heads, h(p+d) while the target is there for shifted ones."""
+    if spec.hidden == "previous":
+        return p - 1
+    source = p + (depth if spec.hidden == "shifted" else 0)
+    return source if depth == 0 or (spec.hidden != "chain" and source < computed) else OUTPUT_BELOW
+
+
 def _check_padding(c: _Call, row: int) -> None:
     """A padded row stores nothing and names no slot but 0 (S20)."""
     stores = [int(i) for i in c.call.rows_of(row) if not c.call.masked[i]]
@@ -213,14 +223,11 @@ def _wanted_token(c: _Call, row: int, view: View, place: RowPlace) -> int | None
 
 
 def _wanted_hidden(c: _Call, view: View, place: RowPlace) -> int | None:
-    """S1: h(p) at depth 0 and for target heads, h(p+d) while the target is there for shifted ones, else O(d-1,p)."""
     depth, p = c.call.depth, place.anchor
-    if c.spec.hidden == "previous":
-        return int(view.hidden[p - 1]) if p else 0
-    source = p + (depth if c.spec.hidden == "shifted" else 0)
-    if depth == 0 or (c.spec.hidden != "chain" and source < view.computed):
-        return int(view.hidden[source])
-    return c.ledger.latest_output(view.request.name, depth - 1, p)
+    source = hidden_source(c.spec, depth, p, view.computed)
+    if source == OUTPUT_BELOW:
+        return c.ledger.latest_output(view.request.name, depth - 1, p)
+    return int(view.hidden[source]) if source >= 0 else 0
 
 
 def _misplaced(c: _Call, view: View, place: RowPlace) -> bool:

@@ -11,6 +11,7 @@ from frontier_oracle.oracle.judge import Judge, Verdict
 from frontier_oracle.oracle.play import Drafter, Outcome, play
 from frontier_oracle.oracle.registry import Registry, Source
 from frontier_oracle.oracle.rules import Finding
+from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.oracle.timeline import Round, Timeline, View
 
 
@@ -88,19 +89,18 @@ def watch(timeline: Timeline, drafter: Drafter, stop_at_first: bool = False) -> 
         played.steps.append(step)
         played.outcome.verdicts.append(verdict)
         played.outcome.request_rounds += len(step.views)
-        played.writes += _writes(step, evidence, judge)
+        if not evidence.contract_errors and not local.call_errors(step, evidence, judge.spec):
+            played.writes += writes_of(step, evidence, judge.spec)
         if stop_at_first and verdict.findings:
             break
     return played
 
 
-def _writes(step: Round, evidence: Evidence, judge: Judge) -> list[Write]:
-    """Taken while the round is current: page tables move on. Nothing where the contract is broken."""
+def writes_of(step: Round, evidence: Evidence, spec: Spec) -> list[Write]:
+    """A round's writes, taken while it is current: page tables move on. The contract must have been kept."""
     out: list[Write] = []
-    if evidence.contract_errors or local.call_errors(step, evidence, judge.spec):
-        return out
     for call in evidence.calls:
-        group = judge.spec.group_of(call.depth)
+        group = spec.group_of(call.depth)
         for row, view in zip(evidence.rows_of(step), step.views, strict=True):
             if row >= len(call.seq_lens):
                 continue

@@ -27,9 +27,11 @@ from frontier_oracle.oracle.engine_requests import (
     Round,
     Step,
     View,
-    media_id,
+    page_table,
+    prompt_of,
     room_of,
     run_target,
+    view_of,
 )
 from frontier_oracle.oracle.engine_verify import verify_hidden, verify_ids
 from frontier_oracle.oracle.limits import check_sizes
@@ -98,7 +100,7 @@ class Timeline:
         self._below = ~HASH if room.media else -1  # the bits that scripted tokens may have
         self._fresh: list[tuple[int, int]] = []
 
-    def config(self, device: str = "cpu", dtype: str = "bfloat16") -> DraftConfig:
+    def config(self) -> DraftConfig:
         """The buffers a system needs for this timeline."""
         return DraftConfig(
             spec=self.spec,
@@ -107,8 +109,6 @@ class Timeline:
             num_pages=tuple(p.num_pages for p in self.pools),
             cols=self.cols,
             hidden_size=self.room.hidden_size,
-            dtype=dtype,
-            device=device,
             media=MEDIA if self.room.media else None,
         )
 
@@ -151,17 +151,8 @@ class Timeline:
 
     def _admit(self, event: Admit) -> Request:
         number = len(self.live) + len(self.gone)
-        scripted = digest.scripted_token(PROMPT, number, np.arange(event.prompt, dtype=np.int64)) & self._below
-        tokens: list[int] = scripted.tolist()
-        media: dict[int, int] = {}
-        for position in (p for first, last in event.media for p in range(first, last + 1)):
-            media[position], tokens[position] = media_id(number, position)
-        if event.like is not None:
-            donor, shared = self._donor(event.like[0]), event.like[1]
-            tokens[:shared] = donor.tokens[:shared]
-            media = {p: id_ for p, id_ in media.items() if p >= shared}
-            media |= {p: id_ for p, id_ in donor.media.items() if p < shared}
-        return self._start(event, number, tokens, media)
+        donor = self._donor(event.like[0]) if event.like is not None else None
+        return self._start(event, number, *prompt_of(event, number, donor, self._below))
 
     def _resume(self, event: Resume) -> Request:
         """The tokens are there, everything else is computed again."""
@@ -242,7 +233,7 @@ class Timeline:
             prefix.append(s)
             extend.append(n)
             final.append(end == r.prompt)
-            views.append(self._view(r, s, 0, end == r.prompt))
+            views.append(view_of(r, s, 0, end == r.prompt))
         packed = ExtendBatch(
             req_pool_indices=np.array([r.slot for r in batch], dtype=np.int32),
             prefix_lens=tuple(prefix),
@@ -253,7 +244,7 @@ class Timeline:
             sampled_ids=np.array(sampled, dtype=np.int32),
             hidden=np.concatenate(hidden),
             seq_lens=np.array([r.computed for r in batch], dtype=np.int32),
-            page_table=self._page_table(batch, len(batch)),
+            page_table=page_table(batch, len(batch), self.cols),
         )
         return self._round("extend", packed, views)
 
@@ -277,40 +268,22 @@ class Timeline:
             before, accept = r.computed, int(accepts[row])
             self._ensure(r, before + accept + k)
             r.tokens += verify[row, :accept].tolist()
-            self._advance(r, hidden[row, :accept])
-            views.append(self._view(r, before, accept, True))
+            r.advance(hidden[row, :accept])
+            views.append(view_of(r, before, accept, True))
         packed = DecodeBatch(
             req_pool_indices=slots,
             seq_lens=seq_lens,
             accept_lengths=accepts,
             verify_ids=verify,
             hidden=hidden.reshape(-1),
-            page_table=self._page_table(batch, rows),
+            page_table=page_table(batch, rows, self.cols),
         )
         at = tuple(i for i, (_, accept) in enumerate(event.rows) if accept)
         return self._round("decode", packed, views, at)
 
-    def _advance(self, r: Request, hidden: I64) -> None:
-        r.hidden = np.concatenate([r.hidden[: r.computed], hidden])
-        r.computed += len(hidden)
-        r.states = r.states[: r.computed]
-
     def _ensure(self, r: Request, positions: int) -> None:
         for group, table in enumerate(r.tables):
             self._fresh += [(group, page) for page in table.ensure(min(positions, self.max_positions))]
-
-    def _page_table(self, batch: list[Request], rows: int) -> tuple[I32, ...]:
-        out = []
-        for group, cols in enumerate(self.cols):
-            table = np.zeros((rows, cols), dtype=np.int32)
-            for row, r in enumerate(batch):
-                table[row] = r.tables[group].pages
-            out.append(table)
-        return tuple(out)
-
-    def _view(self, r: Request, before: int, accept: int, sampled: bool) -> View:
-        tokens = np.array(r.tokens, dtype=np.int32)
-        return View(r, tokens, r.hidden[: r.computed].copy(), r.computed, before, accept, sampled)
 
     def _round(
         self, mode: str, batch: ExtendBatch | DecodeBatch, views: list[View], at: tuple[int, ...] | None = None

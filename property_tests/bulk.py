@@ -26,6 +26,7 @@ from frontier_oracle.oracle.timeline import COMMIT, DISCARDED, GARBAGE, PROMPT
 from frontier_oracle.property_tests import torch_digest
 from frontier_oracle.property_tests.convert import torch_dtype
 from frontier_oracle.property_tests.probe import DigestProbe
+from frontier_oracle.property_tests.shield import device_of
 
 MakeSystem = Callable[[DraftConfig, DraftModel], Any]
 I64 = NDArray[np.int64]
@@ -118,7 +119,13 @@ class Bulk:
         # k spare positions: a verify window reaches past the last accept, garbage may stand there (S22).
         self.layout = BulkLayout(spec, batch, prompt + longest + spec.k + 1, max(chunks), seed)
         self.config = DraftConfig(
-            spec, batch + 1, self.bucket, self.layout.num_pages, self.layout.cols, hidden_size=hidden_size
+            spec,
+            batch + 1,
+            self.bucket,
+            self.layout.num_pages,
+            self.layout.cols,
+            hidden_size=hidden_size,
+            device=device_of(make_system),
         )
         self.probe = DigestProbe(self.config)
         self.system = make_system(self.config, self.probe)
@@ -130,7 +137,7 @@ class Bulk:
         self.hidden = np.zeros_like(self.tokens)
         self.state = np.zeros(batch, dtype=np.int64)
         self.computed = np.zeros(batch, dtype=np.int64)
-        self._tables = [_int32(table) for table in self.layout.tables]
+        self._tables = [self._int32(table) for table in self.layout.tables]
         self._padded = [torch.cat([t, t.new_zeros(self.bucket - batch, t.shape[1])]) for t in self._tables]
 
     def rounds(self) -> Iterator[tuple[int, list[tuple[int, str]]]]:
@@ -165,15 +172,15 @@ class Bulk:
         final = end == self.prompt
         sampled = self.tokens[:, end] if final else self._scripted(DISCARDED, np.array([end]))[:, 0]
         chunk = ExtendBatch(
-            req_pool_indices=_int32(self.layout.slots),
+            req_pool_indices=self._int32(self.layout.slots),
             prefix_lens=(start,) * batch,
             extend_lens=(n,) * batch,
             is_final=(final,) * batch,
-            input_ids=_int32(ids.reshape(-1)),
-            next_ids=_int32(ahead),
-            sampled_ids=_int32(sampled),
+            input_ids=self._int32(ids.reshape(-1)),
+            next_ids=self._int32(ahead),
+            sampled_ids=self._int32(sampled),
             hidden=self._channels(hidden),
-            seq_lens=_int32(self.computed),
+            seq_lens=self._int32(self.computed),
             page_table=tuple(self._tables),
         )
         return self._returned(self.system.extend(chunk), batch)
@@ -211,8 +218,8 @@ class Bulk:
     def _check(self, known: I64, returned: I64, mid_prompt: bool) -> list[tuple[int, str]]:
         tokens, hidden, valid = self._stash()
         probe = self.probe
-        kv = [cells.numpy() for cells in probe.kv]
-        seen = Observed(returned, kv, probe.ring.numpy(), probe.ckpt.numpy(), tokens, hidden, valid)
+        kv = [cells.cpu().numpy() for cells in probe.kv]
+        seen = Observed(returned, kv, probe.ring.cpu().numpy(), probe.ckpt.cpu().numpy(), tokens, hidden, valid)
         failures = self.judge.round(self.tokens, known, self.hidden, self.computed, seen, mid_prompt)
         return failures + [(-1, message) for message in self._contract_errors()]
 
@@ -224,8 +231,8 @@ class Bulk:
         if "stash" not in self.system.capabilities:
             return None, None, None
         view = self.system.stash()
-        valid = None if view.valid_lens is None else view.valid_lens.numpy()
-        return view.tokens.numpy(), view.hidden.float().numpy(), valid
+        valid = None if view.valid_lens is None else view.valid_lens.cpu().numpy()
+        return view.tokens.cpu().numpy(), view.hidden.float().cpu().numpy(), valid
 
     def _returned(self, rows: Tensor, expected: int) -> I64:
         """The requests' rows of a round's result [expected, steps+1]."""
@@ -233,18 +240,18 @@ class Bulk:
         if rows.dtype != torch.int32 or rows.shape != (expected, width):
             got = f"{str(rows.dtype).removeprefix('torch.')} {list(rows.shape)}"
             raise BrokenContract(f"returned {got}, expected int32 [{expected}, {width}]")
-        return rows[: len(self.tokens)].numpy().astype(np.int64)
+        return rows[: len(self.tokens)].cpu().numpy().astype(np.int64)
 
     def _rows(self, values: NDArray[np.integer], padding: int) -> Tensor:
         """[bucket, ...] int32: the requests' values, then padded rows."""
         rows = torch.full((self.bucket, *values.shape[1:]), padding, dtype=torch.int32)
         rows[: len(values)] = torch.from_numpy(values)
-        return rows
+        return rows.to(self.config.device)
 
     def _channels(self, digests: I64) -> Tensor:
         """[N, H] channels of any shape of digests."""
         flat = torch.from_numpy(np.ascontiguousarray(digests).reshape(-1))
-        return torch_digest.encode(flat, self.config.hidden_size, torch_dtype(self.config))
+        return torch_digest.encode(flat.to(self.config.device), self.config.hidden_size, torch_dtype(self.config))
 
     def _scripted(self, kind: int, positions: I64) -> NDArray[np.int32]:
         """[B, n] tokens that no drafter can draw."""
@@ -252,6 +259,5 @@ class Bulk:
         tokens = digest.scripted_token(kind, np.arange(len(self.tokens))[:, None], positions, self.seed)
         return np.broadcast_to(tokens, shape)
 
-
-def _int32(values: NDArray[np.integer]) -> Tensor:
-    return torch.from_numpy(values.astype(np.int32, order="C"))
+    def _int32(self, values: NDArray[np.integer]) -> Tensor:
+        return torch.from_numpy(values.astype(np.int32, order="C")).to(self.config.device)

@@ -15,8 +15,10 @@ from frontier_oracle.oracle.contract import DraftConfig
 from frontier_oracle.oracle.designs import DESIGNS
 from frontier_oracle.oracle.policies import POLICIES
 from frontier_oracle.oracle.spec import Spec
+from frontier_oracle.property_tests.doctor_habits import Habit, columns, device, habits, signatures
 from frontier_oracle.property_tests.doctor_trial import RoundReport, Trial, describe, doctor_config, run_trial
 from frontier_oracle.property_tests.probe import DigestProbe
+from frontier_oracle.property_tests.shield import placed_config
 
 CAPABILITIES = ("extend", "adopt", "padding", "stash", "load_stash", "device_only", "media", "refusals")
 PREFIX_POLICIES = tuple(POLICIES)
@@ -50,7 +52,7 @@ def examine(make: Any, spec: Spec | None = None) -> list[Diagnosis]:
 
     Checks that cannot run because an earlier one failed are left out. Never raises for what the adapter does.
     """
-    config = doctor_config(spec or Spec())
+    config = placed_config(make, doctor_config(spec or Spec()))
     if (refused := _signature(make, config)) is not None:
         return [refused]
     try:
@@ -58,6 +60,8 @@ def examine(make: Any, spec: Spec | None = None) -> list[Diagnosis]:
         found = [_built(system)]
         if system is not None:
             found += [_methods(system), _capabilities(system), _prefix_policy(system), *_declares(system)]
+        if all(d.ok for d in found):
+            found.append(_habit(signatures(system)))
         if not all(d.ok for d in found):
             return found
         trials = [run_trial(make, config) for _ in range(2)]
@@ -72,7 +76,13 @@ def examine(make: Any, spec: Spec | None = None) -> list[Diagnosis]:
             found.append(_stash(trials[0], config))
         if guarded is not None:
             found.append(_device_only(guarded))
+    if all(d.ok for d in found):
+        found += map(_habit, habits(make, config, frozenset(system.capabilities)))
     return found
+
+
+def _habit(habit: Habit) -> Diagnosis:
+    return Diagnosis(habit.check, not habit.wrong, habit.wrong or habit.right, habit.mend if habit.wrong else "")
 
 
 def _signature(make: Any, config: DraftConfig) -> Diagnosis | None:
@@ -164,7 +174,12 @@ def _round_checks(report: RoundReport, config: DraftConfig) -> Iterator[Diagnosi
     yield _inputs_kept(report)
     yield _contract(report)
     if not report.error:
-        yield _depths(report, config)
+        depths = _depths(report, config)
+        yield depths
+        if depths.ok and _result(report, config).ok:
+            yield _habit(device(report, config))
+            if report.result.device.type != "meta":
+                yield _habit(columns(report, report.batch, config))
 
 
 def _result(report: RoundReport, config: DraftConfig) -> Diagnosis:

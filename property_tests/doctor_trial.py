@@ -27,7 +27,8 @@ SLOTS = (2, 1)
 
 @dataclass
 class RoundReport:
-    """What one call of extend() or decode() did. ``error`` and ``host_read`` are "" where nothing happened."""
+    """What one call of extend() or decode() did. ``error`` and ``host_read`` are "" where nothing happened. sampled:
+    what each model call sampled; batch: what the round was given, in numpy."""
 
     method: str
     result: Any = None
@@ -36,6 +37,8 @@ class RoundReport:
     changed: list[str] = field(default_factory=list)
     depths: list[int] = field(default_factory=list)
     contract_errors: list[str] = field(default_factory=list)
+    sampled: list[np.ndarray] = field(default_factory=list)
+    batch: Any = None
     rows: int = 0
 
 
@@ -112,8 +115,8 @@ def run_trial(make: Callable[..., Any], config: DraftConfig, guard: bool = False
 
 def _round(trial: Trial, method: str, batch: Any, guard: bool) -> RoundReport:
     given, kept = (to_torch(batch, trial.probe.config) for _ in range(2))
-    report = RoundReport(method, rows=len(batch.seq_lens))
-    trial.probe.calls, trial.probe.contract_errors = [], []
+    report = RoundReport(method, rows=len(batch.seq_lens), batch=batch)
+    trial.probe.contract_errors = []
     try:
         with no_host_reads() if guard else nullcontext():
             report.result = getattr(trial.system, method)(given)
@@ -122,7 +125,9 @@ def _round(trial: Trial, method: str, batch: Any, guard: bool) -> RoundReport:
     except (Exception, SystemExit) as error:  # whatever the adapter raises is its diagnosis
         report.error = describe(error)
     report.changed = [f.name for f in fields(kept) if not _same(getattr(given, f.name), getattr(kept, f.name))]
-    report.depths = [call.depth for call in trial.probe.calls]
+    calls = trial.probe.take_calls()
+    report.depths = [call.depth for call in calls]
+    report.sampled = [np.array(call.tokens) for call in calls]
     report.contract_errors = list(trial.probe.contract_errors)
     return report
 

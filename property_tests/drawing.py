@@ -49,6 +49,16 @@ CHURN: tuple[tuple[Move, int], ...] = (
     ("preempt", 1),
     ("resume", 3),
 )
+# Many requests at once: they must be admitted before anything wears them down.
+CROWD: tuple[tuple[Move, int], ...] = (
+    ("decode", 4),
+    ("extend", 3),
+    ("admit", 12),
+    ("finish", 1),
+    ("abort", 1),
+    ("preempt", 1),
+    ("resume", 6),
+)
 # How many requests most scenarios have at most, whatever the limit.
 FEW = 3
 
@@ -56,6 +66,9 @@ FEW = 3
 # them.
 SERVING = frozenset({"abort", "preempt", "ends", "undrafted", "idle"})
 EVERYTHING = SERVING | {"media", "context"}
+# What small numbers never show, now and then: batches of many rows, and prompts of hundreds of tokens.
+SIZES = frozenset({"many", "far"})
+MANY, FAR = 12, (240, 530)
 
 MOST_CHUNKS = 6
 
@@ -63,7 +76,7 @@ MOST_CHUNKS = 6
 @dataclass(frozen=True)
 class Limits:
     """What a scenario may hold. spec: None draws one. max_requests: most draws have at most ``FEW``. max_rounds bounds
-    the events after the first admission. events: which of EVERYTHING may be drawn."""
+    the events after the first admission. events: which of EVERYTHING and of SIZES may be drawn."""
 
     spec: Spec | None = None
     max_requests: int = 6
@@ -120,6 +133,10 @@ def draw_scenario(source: Source, limits: Limits) -> Scenario:
     churn = source.integer(0, 11) == 11
     if churn:
         slots, most = 1, limits.max_requests
+    weights = CHURN if churn else WEIGHTS
+    if "many" in limits.events and source.integer(0, 23) == 23:
+        slots, most, weights = MANY, MANY, CROWD
+        limits = replace(limits, max_rounds=limits.max_rounds + MANY)
     limits = replace(limits, max_requests=most)
     context = None
     if "context" in limits.events and source.integer(0, 3) == 3:
@@ -127,7 +144,7 @@ def draw_scenario(source: Source, limits: Limits) -> Scenario:
     books = Books(spec, slots, context)
     events: list[Event] = []
     while len(events) <= limits.max_rounds and (not events or source.integer(0, 13) > 0):
-        moves = _moves(books, limits, CHURN if churn else WEIGHTS)
+        moves = _moves(books, limits, weights)
         if not moves:
             break
         events.append(_event(source, books, limits, _pick(source, moves)))
@@ -218,6 +235,8 @@ def _admit(source: Source, books: Books, limits: Limits) -> Admit:
     # Prompts no longer than the window matter most (frontier < k), then those over several pages.
     pages = 2 * books.spec.groups[0].page_size
     prompt = base + source.integer(1, _pick(source, (k, k, 3 * k, max(20, pages))))
+    if "far" in limits.events and source.integer(0, 39) == 39:
+        prompt += source.integer(*FAR)
     if books.context is not None:
         prompt = min(prompt, books.context - 1)
     # Where one waits, a second is likely to: EXTEND rounds of several requests, with unequal chunks.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch.utils._python_dispatch import _disable_current_modes
 
 from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig, DraftModel, ExtendBatch, ForwardInputs, StashView
+from frontier_oracle.oracle.errors import AddressChanged
 from frontier_oracle.oracle.evidence import Evidence, StashImage
 from frontier_oracle.oracle.play import Outcome, outcome
 from frontier_oracle.oracle.rules import FO302
@@ -19,7 +20,7 @@ from frontier_oracle.oracle.timeline import Adopted, Released, Round, Timeline
 from frontier_oracle.property_tests.convert import digests_of, to_torch
 from frontier_oracle.property_tests.host_guard import no_host_reads
 from frontier_oracle.property_tests.probe import DigestProbe
-from frontier_oracle.property_tests.shield import Factory, shielded
+from frontier_oracle.property_tests.shield import Factory, placed_config, shielded
 
 
 class _Unguarded:
@@ -39,7 +40,7 @@ class TorchDrafter:
     watches ``decode`` of a system that declares "device_only" for host reads (FO302)."""
 
     def __init__(self, factory: Factory, config: DraftConfig, ring_rows: int | None = None, guard: bool = True) -> None:
-        self.config = config
+        self.config = config = placed_config(factory, config)
         self.probe = DigestProbe(config, ring_rows=ring_rows, record=True)
         model: DraftModel = _Unguarded(self.probe) if guard else self.probe
         self.system = shielded(factory)(config, model)
@@ -53,16 +54,20 @@ class TorchDrafter:
         self.system.release(step.request.slot)
 
     def round(self, step: Round) -> Evidence:
-        self.probe.calls, self.probe.contract_errors = [], []
-        host_read, drafts = "", self._nothing(step)
+        self.probe.take_calls()  # of a round that was cut short
+        self.probe.contract_errors = []
+        host_read, moved, drafts = "", "", self._nothing(step)
         errors: list[str] = []
         try:
             drafts = self._returned(step, self._run(step), errors)
         except FO302 as divergence:
             host_read = str(divergence.finding.detail.get("operation", divergence))
+        except AddressChanged as error:
+            moved = str(error)
+        calls = self.probe.take_calls()
         errors += self.probe.contract_errors
         return Evidence(
-            calls=self.probe.calls,
+            calls=calls,
             returned=drafts,
             kv=[pool.cpu().numpy().copy() for pool in self.probe.kv],
             ring=self.probe.ring.cpu().numpy().copy(),
@@ -70,6 +75,7 @@ class TorchDrafter:
             stash=self._stash_image(errors) if self._stash else None,
             contract_errors=errors,
             host_read=host_read,
+            moved=moved,
             rows=step.rows,
         )
 
@@ -153,8 +159,7 @@ def run_scenario(
     stop_at_first: bool = False,
     ring_rows: int | None = None,
     guard: bool = True,
-    device: str = "cpu",
 ) -> Outcome:
     """Drive one scenario and judge every round. Raises AdapterError when the system raises."""
     timeline = Timeline(scenario, policy)
-    return outcome(timeline, TorchDrafter(factory, timeline.config(device), ring_rows, guard), stop_at_first)
+    return outcome(timeline, TorchDrafter(factory, timeline.config(), ring_rows, guard), stop_at_first)

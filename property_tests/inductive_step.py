@@ -21,7 +21,7 @@ from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.property_tests.bulk import BrokenContract, torch_threads
 from frontier_oracle.property_tests.convert import channels_of, to_tensor, to_torch
 from frontier_oracle.property_tests.probe import DigestProbe
-from frontier_oracle.property_tests.shield import Factory, shielded
+from frontier_oracle.property_tests.shield import Factory, placed_config, shielded
 
 NEEDS = frozenset({"stash", "load_stash"})
 STOP_AT = 20
@@ -56,7 +56,6 @@ def run_inductive(
     hidden_size: int = 8,
     threads: int | None = None,
     seed: int = 0,
-    device: str = "cpu",
 ) -> InductiveResult:
     """Step every case of ``cases_of(spec, domain)`` and judge it. Stops after the batch in which the 20th case failed.
 
@@ -69,7 +68,7 @@ def run_inductive(
     start = time.perf_counter()
     with torch_threads(threads), torch.no_grad():
         for cases in cases_of(spec, domain).batches(size, seed):
-            step = InductiveStep(spec, cases, ring_rows, 2, hidden_size, seed=seed, device=device)
+            step = InductiveStep(spec, cases, ring_rows, 2, hidden_size, seed=seed)
             run = SteppedSystem(factory, step)
             if not run.capabilities >= NEEDS:
                 result.skipped = f"the system has no {', '.join(sorted(NEEDS - run.capabilities))}"
@@ -91,9 +90,9 @@ class SteppedSystem:
     """A fresh system whose state is an inductive step's."""
 
     def __init__(self, factory: Factory, step: InductiveStep, record: bool = False) -> None:
-        self.step, self.config = step, step.config
-        self.probe = DigestProbe(step.config, ring_rows=step.ring_rows, record=record)
-        self.system = shielded(factory)(step.config, self.probe)
+        self.step, self.config = step, placed_config(factory, step.config)
+        self.probe = DigestProbe(self.config, ring_rows=step.ring_rows, record=record)
+        self.system = shielded(factory)(self.config, self.probe)
         self.capabilities = frozenset(self.system.capabilities)
         if self.capabilities >= NEEDS:
             self._load()

@@ -39,6 +39,9 @@ from frontier_oracle.property_tests.strategies import specs
 # Small enough that rings of pages wrap and slots run out.
 MOST_REQUESTS, MOST_RESUMES, MOST_TOKENS, MOST_CHUNK, MOST_HIT, MOST_PADDING = 8, 4, 64, 8, 24, 2
 CHUNKS = st.lists(st.integers(1, MOST_CHUNK), min_size=1, max_size=4)
+# The first and last position of media ids in a prompt, before they are cut to it.
+MEDIA = st.none() | st.tuples(st.integers(0, 2 * MOST_CHUNK), st.integers(0, MOST_CHUNK))
+CONTEXTS = st.none() | st.integers(2, 24)
 
 
 class Engine:
@@ -75,11 +78,13 @@ class DrafterMachine(RuleBasedStateMachine):
     factory: ClassVar[Factory]
     policy: ClassVar[str]
     design: ClassVar[Design | None] = None
+    serves: ClassVar[frozenset[str]] = frozenset()
 
-    @initialize(spec=specs(), hidden_size=st.sampled_from((8, 16)), slots=st.integers(1, 4))
-    def configure(self, spec: Spec, hidden_size: int, slots: int) -> None:
-        """One configuration for the run."""
-        self.spec, self.books = spec, Books(spec, slots)
+    @initialize(spec=specs(), hidden_size=st.sampled_from((8, 16)), slots=st.integers(1, 4), context=CONTEXTS)
+    def configure(self, spec: Spec, hidden_size: int, slots: int, context: int | None) -> None:
+        """One configuration for the run; a context limit (S22) only for systems that keep to it."""
+        context = context if "context" in self.serves else None
+        self.spec, self.books = spec, Books(spec, slots, context)
         self.hidden_size, self.kept = hidden_size, set[str]()
         self.events: list[Event] = []
         self.preempted = 0
@@ -87,9 +92,10 @@ class DrafterMachine(RuleBasedStateMachine):
             slots=slots,
             hidden_size=hidden_size,
             requests=MOST_REQUESTS + MOST_RESUMES,
-            positions=MOST_TOKENS + spec.k + spec.steps,
+            positions=MOST_TOKENS + spec.k + spec.steps if context is None else context + spec.k - 1,
             chunk=MOST_CHUNK,
             batch=slots + MOST_REQUESTS + MOST_PADDING,
+            media="media" in self.serves,
         )
         timeline = Timeline.open(spec, room, self.policy)
         make = type(self).factory
@@ -114,7 +120,8 @@ class DrafterMachine(RuleBasedStateMachine):
     def decoding(self) -> list[str]:
         """Requests that may decode, and have room for a full accept."""
         most = MOST_TOKENS - self.spec.max_accept
-        return [n for n, r in self.books.requests.items() if r.ready and r.admit.prompt + r.accepted <= most]
+        ready = [(n, r) for n, r in self.books.requests.items() if r.ready and not self.books.full(r)]
+        return [n for n, r in ready if r.admit.prompt + r.accepted <= most]
 
     def ending(self) -> list[str]:
         return [name for name, request in self.books.requests.items() if request.ready]
@@ -126,27 +133,45 @@ class DrafterMachine(RuleBasedStateMachine):
         """Preempted requests that fit into a slot, and into the chunks that the engine was built for."""
         if self.books.live >= self.books.slots:
             return []
-        return [name for name, request in self.books.requests.items() if request.kept and not request.ended]
+        preempted = [(n, r) for n, r in self.books.requests.items() if r.kept and not r.ended]
+        return [name for name, request in preempted if not self.books.full(request)]
+
+    def fitted(self, chunks: list[int], before: int = 0) -> list[int]:
+        """As many of the chunks as the context takes behind ``before`` tokens; the prompt's sample needs room too."""
+        room = MOST_TOKENS if self.books.context is None else self.books.context - 1 - before
+        ends = [min(sum(chunks[: i + 1]), room) for i in range(len(chunks))]
+        return [end - start for start, end in zip([0, *ends], ends, strict=False) if end > start]
+
+    def media(self, drawn: tuple[int, int] | None, prompt: int) -> tuple[tuple[int, int], ...]:
+        """The media positions of a prompt (S16), only for systems that take them."""
+        if drawn is None or "media" not in self.serves:
+            return ()
+        first = min(drawn[0], prompt - 1)
+        return ((first, min(first + drawn[1], prompt - 1)),)
 
     # ---- moves ------------------------------------------------------------------------------------------------------
 
     @precondition(can_admit)
-    @rule(chunks=CHUNKS, held=st.booleans())
-    def admit(self, chunks: list[int], held: bool) -> None:
+    @rule(chunks=CHUNKS, held=st.booleans(), media=MEDIA)
+    def admit(self, chunks: list[int], held: bool, media: tuple[int, int] | None) -> None:
         """A new prompt, in a free slot: one that another request had, where there is one."""
-        self.play(Admit(self.next_name(), sum(chunks), _listed(chunks), None, held))
+        chunks = self.fitted(chunks)
+        prompt = sum(chunks)
+        self.play(Admit(self.next_name(), prompt, _listed(chunks), None, held, self.media(media, prompt)))
 
-    @precondition(lambda self: self.can_admit() and bool(self.donors()))
-    @rule(data=st.data(), chunks=CHUNKS, held=st.booleans())
-    def admit_with_hit(self, data: Any, chunks: list[int], held: bool) -> None:
+    @precondition(lambda self: self.can_admit() and bool(self.donors()) and (self.books.context or 3) > 2)
+    @rule(data=st.data(), chunks=CHUNKS, held=st.booleans(), media=MEDIA)
+    def admit_with_hit(self, data: Any, chunks: list[int], held: bool, media: tuple[int, int] | None) -> None:
         """A prompt that begins as another one does, and then goes on in its own way."""
         donor = data.draw(st.sampled_from(self.donors()), label="donor")
-        known = min(self.books.requests[donor].known_tokens, MOST_HIT)
+        most = MOST_HIT if self.books.context is None else self.books.context - 2
+        known = min(self.books.requests[donor].known_tokens, most)
         length = known - data.draw(st.integers(0, known - 1), label="tokens not shared")
         # The shared part is listed too, in whole chunks: what the prefix cache does not give of it must be run.
         shared = [MOST_CHUNK] * (length // MOST_CHUNK) + [length % MOST_CHUNK] * (length % MOST_CHUNK > 0)
-        listed = _listed(shared + chunks)
-        self.play(Admit(self.next_name(), length + sum(chunks), listed, (donor, length), held))
+        chunks = self.fitted(chunks, length)
+        prompt, listed = length + sum(chunks), _listed(shared + chunks)
+        self.play(Admit(self.next_name(), prompt, listed, (donor, length), held, self.media(media, prompt)))
 
     @precondition(lambda self: bool(self.waiting()))
     @rule(data=st.data())
@@ -247,17 +272,20 @@ class DrafterMachine(RuleBasedStateMachine):
     def message(self, finding: Finding, why: str) -> str:
         """One line for the finding, one for the scenario so far."""
         rule_ = RULES[finding.code]
-        scenario = Scenario(self.spec, self.hidden_size, self.books.slots, tuple(self.events))
+        scenario = Scenario(self.spec, self.hidden_size, self.books.slots, tuple(self.events), self.books.context)
         depth = f", depth {finding.depth}" if finding.depth >= 0 else ""
         position = f", position {finding.position}" if finding.position >= 0 else ""
         where = f"round {finding.round}, request {finding.request or '(padding)'}{depth}{position}"
         return f"{finding.code} {rule_.title} ({rule_.rule}) in {where}: {why}\nscenario: {render(scenario)}"
 
 
-def machine_for(factory: Factory, policy: str, design: Design | None = None) -> type[DrafterMachine]:
-    """The state machine of one drafter: ``make(config, model)``, its prefix policy, and the design it declares."""
+def machine_for(
+    factory: Factory, policy: str, design: Design | None = None, serves: frozenset[str] = frozenset()
+) -> type[DrafterMachine]:
+    """The state machine of one drafter: ``make(config, model)``, its prefix policy, the design it declares, and which
+    of "media" and "context" it serves beside what every engine does (drawing.EVERYTHING)."""
     name = getattr(factory, "__name__", "drafter")
-    attributes = {"factory": staticmethod(factory), "policy": policy, "design": design}
+    attributes = {"factory": staticmethod(factory), "policy": policy, "design": design, "serves": serves}
     return type(f"MachineOf_{name}", (DrafterMachine,), attributes)
 
 

@@ -88,7 +88,7 @@ def _run(factory: Factory, step: InductiveStep) -> Run:
     returned = run.decode().astype(np.int64)
     count = step.count
     given = (step.tokens, step.batch.verify_ids[:count], step.stash_tokens[:count], returned[:, 1:])
-    return Run(run.probe.calls, np.concatenate(given, axis=1).astype(np.int64))
+    return Run(run.probe.take_calls(), np.concatenate(given, axis=1).astype(np.int64))
 
 
 def compare(first: Run, other: Run) -> tuple[str, str] | None:

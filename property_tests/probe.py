@@ -1,12 +1,10 @@
 """The digest probe: a draft model whose activations are 64-bit digests, so that every wrong index shows (DESIGN).
 
-It stands in for real heads under eager torch, a tape, or a captured CUDA graph: static shapes, no host reads (unless it
-records), and every write deterministic: where one call names a cell twice, its last unmasked row wins.
+It stands in for real heads under eager torch, a tape, or a captured CUDA graph: static shapes, no host reads (but to
+record an eager call), and every write deterministic: where one call names a cell twice, its last unmasked row wins.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,8 +15,8 @@ from frontier_oracle.oracle.calls import CallLog
 from frontier_oracle.oracle.contract import DraftConfig, ForwardInputs
 from frontier_oracle.property_tests import torch_digest as mixes
 from frontier_oracle.property_tests.convert import torch_dtype
-from frontier_oracle.property_tests.host_guard import allow_host_reads
 from frontier_oracle.property_tests.probe_inputs import CleanInputs, Limits, check_ranges, clean
+from frontier_oracle.property_tests.probe_log import Call, CallRecord
 from frontier_oracle.property_tests.probe_reads import Attention, Rows, rows_of
 from frontier_oracle.property_tests.torch_digest import mix
 
@@ -30,15 +28,15 @@ class DigestProbe:
 
     kv[d] [num_pages[g] * page_size_g] int64 with g = spec.group_of(d); ring [steps, num_slots, R] int64; ckpt
     [steps, num_pages[0], W-1] int64: all hold sentinels until written. They are views that stay at their addresses:
-    set them with ``copy_``. With ``record`` each call is logged in ``calls`` and its index ranges are checked, which
-    reads on the host. ``contract_errors`` collects what a system passed against the contract (FO401), once each.
+    set them with ``copy_``. With ``record`` each call is kept until ``take_calls``, and its index ranges are checked;
+    an eager call is read on the host at once, one inside a captured round when it is taken. ``contract_errors``
+    collects what a system passed against the contract (FO401), once each.
     """
 
     def __init__(self, config: DraftConfig, ring_rows: int | None = None, record: bool = False) -> None:
         spec = config.spec
-        self.config, self.record = config, record
+        self.config = config
         self.ring_rows = spec.ring_rows if ring_rows is None else ring_rows
-        self.calls: list[CallLog] = []
         self.contract_errors: list[str] = []
         self._dtype = torch_dtype(config)
         self._device = torch.device(config.device)
@@ -57,6 +55,7 @@ class DigestProbe:
                 None if g.window else cols * g.page_size for g, cols in zip(spec.groups, config.cols, strict=True)
             ),
         )
+        self._record = CallRecord(self._device, self._check_ranges) if record else None
         self._attention = Attention(config, self._device)
         # One cell past the end of each store takes what must not be stored: shapes stay static, no cell changes.
         self._taps, self._page_sizes = spec.taps, sizes
@@ -79,18 +78,18 @@ class DigestProbe:
     def forward(self, inputs: ForwardInputs) -> tuple[Tensor, Tensor]:
         """Run one depth. Returns O [n, H] in the configured dtype (masked rows zero) and tokens [bs] int32."""
         call = clean(inputs, self._limits, lambda message: self._error(inputs.depth, message))
-        if self.record:
-            with allow_host_reads():
-                check_ranges(call, self._limits, lambda message: self._error(inputs.depth, message))
         rows = rows_of(call, self._page_sizes)
         hidden = mixes.decode(call.hidden)
         outputs = self._outputs(call, rows, hidden)
         tokens = mixes.draft_token(outputs[call.sample_rows.clamp(0, outputs.shape[0] - 1)])
-        if self.record:
-            with allow_host_reads():
-                self.calls.append(_log(call, rows, hidden, outputs, tokens))
+        if self._record is not None:
+            self._record.add(Call(call, rows.masked, hidden, outputs, tokens))
         channels = mixes.encode(outputs, self.config.hidden_size, self._dtype)
         return channels.masked_fill_(rows.masked[:, None], 0), tokens
+
+    def take_calls(self) -> list[CallLog]:
+        """The calls since the last time, in order, those of replayed rounds among them. None unless it records."""
+        return [] if self._record is None else self._record.take()
 
     def load_conv_state(self, slot: int, page: int, length: int) -> None:
         """Copy a checkpoint of group 0's ``page`` into ``slot``'s ring rows length-(W-1)..length-1, at every depth.
@@ -98,6 +97,9 @@ class DigestProbe:
         for i, position in enumerate(range(length - self._taps, length)):
             if position >= 0:
                 self.ring[:, slot, position % self.ring_rows] = self.ckpt[:, page, i]
+
+    def _check_ranges(self, call: CleanInputs) -> None:
+        check_ranges(call, self._limits, lambda message: self._error(call.depth, message))
 
     def _error(self, depth: int, message: str) -> None:
         text = f"depth {depth}: {message}"
@@ -151,24 +153,3 @@ class DigestProbe:
         loses = self._winner[cell] != index
         self._winner.index_fill_(0, cell, -1)
         store.index_copy_(0, cell.masked_fill(loses, store.shape[0] - 1), content)
-
-
-def _log(call: CleanInputs, rows: Rows, hidden: Tensor, outputs: Tensor, tokens: Tensor) -> CallLog:
-    def host(tensor: Tensor) -> Any:
-        return tensor.detach().cpu().numpy().copy()
-
-    return CallLog(
-        depth=call.depth,
-        input_ids=host(call.input_ids),
-        positions=host(call.positions),
-        hidden_digest=host(hidden),
-        out_cache_loc=tuple(host(loc) for loc in call.out_cache_loc),
-        query_start_loc=host(call.query_start_loc),
-        seq_lens=host(call.seq_lens),
-        page_table=tuple(host(table) for table in call.page_table),
-        conv_slots=host(call.conv_slots),
-        sample_rows=host(call.sample_rows),
-        masked=host(rows.masked),
-        output_digest=host(outputs),
-        tokens=host(tokens),
-    )

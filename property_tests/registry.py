@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from frontier_oracle.oracle.errors import UsageError
-from frontier_oracle.property_tests.shield import Factory, in_words
+from frontier_oracle.property_tests.shield import Factory, device_of, in_words, on_device
 
 BUILT_IN = {
     "frontier": "frontier_oracle.reference_impl.frontier:make",
@@ -28,9 +28,11 @@ BUILT_IN = {
 NEED_CUDA = ("cuda_graph",)
 # An engine's own drafter, from a checkout or an installed package: asked for by name only (docs/engines.md).
 NEED_ENGINE = ("tokenspeed", "tokenspeed_backend", "tokenspeed_eagle", "sglang", "vllm")
+# The same books run eagerly, for systems that capture their rounds.
+EAGER = {"cuda_tape": "cuda_eager", "cuda_graph": "cuda_eager"}
 # What a verb takes where no system is named, and what of that the gate then gives the light form of its profile.
 DEFAULT = tuple(name for name in BUILT_IN if name not in NEED_CUDA + NEED_ENGINE)
-LIGHT = ("cuda_eager", "cuda_tape", "minimal")
+LIGHT = ("cuda_eager", "cuda_tape", "minimal", "cuda_graph")
 
 
 class HardwareMissing(Exception):
@@ -41,8 +43,8 @@ def load_system(name: str) -> Factory:
     """The factory ``make(config, model)`` behind a built-in name or ``pkg.mod:make``.
 
     Modules are found as Python finds them, and in the current directory. Raises UsageError with one line that says what
-    is not there: the name, the module, something the module imports, or the attribute; HardwareMissing for a built-in
-    system that needs a CUDA device where there is none.
+    is not there: the name, the module, something the module imports, or the attribute; HardwareMissing for a system
+    that needs a CUDA device where there is none: a built-in one, or an adapter whose factory's ``device`` says so.
     """
     if name in NEED_CUDA:
         _need_cuda(name)
@@ -62,7 +64,9 @@ def load_system(name: str) -> Factory:
         raise UsageError(
             f"system {name!r}: {attribute} is of type {type(found).__name__}, expected a callable make(config, model)"
         )
-    factory: Factory = found
+    factory: Factory = on_device(found, "cuda") if name in NEED_CUDA else found
+    if device_of(factory).startswith("cuda"):
+        _need_cuda(name)
     return factory
 
 
@@ -70,7 +74,8 @@ def _need_cuda(name: str) -> None:
     import torch
 
     if not torch.cuda.is_available():
-        raise HardwareMissing(f"{name} needs a CUDA device, and torch sees none; cuda_tape is its twin on a CPU")
+        twin = "; cuda_tape is its twin on a CPU" if name in NEED_CUDA else ""
+        raise HardwareMissing(f"{name} needs a CUDA device, and torch sees none{twin}")
 
 
 def _unknown(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from frontier_oracle.oracle.contract import DraftConfig, DraftModel
@@ -38,7 +39,28 @@ def shielded(factory: Factory) -> Factory:
         system = guarded(lambda: factory(config, model), "make(config, model)")
         return system if isinstance(system, Shield) else Shield(system)
 
+    return on_device(make, device_of(factory))
+
+
+def device_of(factory: Factory) -> str:
+    """Where a factory's systems run: what its attribute ``device`` says ("cuda" for one that needs a GPU), else "cpu".
+    The harness makes every tensor there."""
+    return str(getattr(factory, "device", "cpu"))
+
+
+def on_device(factory: Factory, device: str) -> Factory:
+    """The factory of the same systems on ``device``."""
+
+    def make(config: DraftConfig, model: DraftModel) -> Any:
+        return factory(config, model)
+
+    make.device = device  # type: ignore[attr-defined]
     return make
+
+
+def placed_config(factory: Factory, config: DraftConfig) -> DraftConfig:
+    """The configuration on the device of the factory's systems."""
+    return replace(config, device=device_of(factory))
 
 
 def guarded(action: Callable[[], Any], what: str) -> Any:

@@ -28,13 +28,14 @@ from frontier_oracle.oracle.contract import (
 )
 from frontier_oracle.oracle.errors import DataParallelUnsupported, HiddenSemanticUnsupported, MixedBatchUnsupported
 from frontier_oracle.reference_impl import window
+from frontier_oracle.reference_impl.chunk_terms import ChunkTerms
 from frontier_oracle.reference_impl.extend import ChunkLayout, chunk_layout, shift_one
 from frontier_oracle.reference_impl.media import check_substitutes, substitute_
 from frontier_oracle.reference_impl.pages import locations
 from frontier_oracle.reference_impl.stash import Stash
 
 
-class Frontier:
+class Frontier(ChunkTerms):
     """The exact drafter: prompt lookahead, re-run rows, masked rows, stash with valid lengths.
 
     Raises HiddenSemanticUnsupported for ``shifted`` heads, which k rows cannot keep exact (S1), DataParallelUnsupported
@@ -206,11 +207,6 @@ class Frontier:
         )
         return torch.cat([batch.sampled_ids[:, None], drafts], dim=1)
 
-    def extend_rerun_lens(self, batch: ExtendBatch) -> list[int]:
-        """Rows P-steps..s-1 in front of a final chunk shorter than steps: they needed the sampled token (S13)."""
-        chunks = zip(batch.prefix_lens, batch.extend_lens, batch.is_final, strict=True)
-        return [min(max(self.steps - n, 0), s) if final else 0 for s, n, final in chunks]
-
     def extend_valid(self, slots: Tensor, layout: ChunkLayout) -> Tensor:
         """Rows that run: the chunk's, and the re-run rows that the stash can vouch for. [N] bool."""
         first = layout.prefix_lens - self._stash.valid_lens[slots]
@@ -236,31 +232,11 @@ class Frontier:
         """Prompt ids with every content hash replaced, in place; -1 stays (S16)."""
         return substitute_(ids, self.config.media)
 
-    def extend_positions(self, layout: ChunkLayout) -> Tensor:
-        """Each row's own position. [N] int32."""
-        return layout.positions
-
-    def extend_depth_ids(self, buffer: Tensor, layout: ChunkLayout, depth: int) -> Tensor:
-        """Depth d's ids: the tokens d entries further than depth 0's (S12). [N] int32."""
-        return buffer[layout.row_at + depth]
-
     def extend_append(
         self, buffer: Tensor, layout: ChunkLayout, batch: ExtendBatch, depth: int, tokens: Tensor
     ) -> None:
         """Depth d sampled draft d+1, which stands for position C+d+1 unless the prompt's token is known (S12)."""
         buffer[layout.last_at + depth + 1] = self.extend_next(batch, depth + 1, tokens)
-
-    def extend_seq_lens(self, batch: ExtendBatch) -> Tensor:
-        """Extent after the chunk: s+n. [bs] int32."""
-        return batch.seq_lens
-
-    def extend_sample_rows(self, layout: ChunkLayout) -> Tensor:
-        """Each request's last row. [bs] int32."""
-        return layout.query_start_loc[1:] - 1
-
-    def extend_stash(self, tokens: Tensor, hidden: Tensor, layout: ChunkLayout) -> tuple[Tensor, Tensor]:
-        """The tail of (stash before ‖ this chunk), positions C-k+1..C-1 (S14): [bs, k-1] and [bs, k-1, H]."""
-        return tokens[layout.tail_source], hidden[layout.tail_source]
 
     # ---- both ---------------------------------------------------------------------------------------------------
 

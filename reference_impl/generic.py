@@ -7,15 +7,21 @@ check each other. Plain and slow: it reads lengths on the host, gathers by posit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig, DraftModel, ExtendBatch, ForwardInputs, StashView
 from frontier_oracle.oracle.designs import MINIMAL, Design
-from frontier_oracle.oracle.errors import HiddenSemanticUnsupported, UsageError
+from frontier_oracle.oracle.errors import (
+    DataParallelUnsupported,
+    HiddenSemanticUnsupported,
+    MixedBatchUnsupported,
+    UsageError,
+)
 from frontier_oracle.reference_impl.generic_rows import Rows, chunk_rows, decode_rows, sampled_position, stash_rows
+from frontier_oracle.reference_impl.media import check_substitutes, substitute_
 from frontier_oracle.reference_impl.pages import locations
 
 
@@ -67,8 +73,9 @@ class Sight:
 class DesignSystem:
     """contract.System of a Design.
 
-    Raises HiddenSemanticUnsupported for a head that the design does not serve, and UsageError for a design whose rows
-    read their own argmax, since a draft model reports the sampled rows' only.
+    Raises HiddenSemanticUnsupported for a head that the design does not serve, UsageError for a design whose rows
+    read their own argmax, since a draft model reports the sampled rows' only, DataParallelUnsupported for a
+    data-parallel size above 1 (S15), MediaSubstituteMissing for media ids that cannot be replaced (S16).
     """
 
     def __init__(self, design: Design, config: DraftConfig, model: DraftModel) -> None:
@@ -79,9 +86,14 @@ class DesignSystem:
             )
         if design.tokens == "own_argmax":
             raise UsageError(f"design {design.name} reads every row's argmax, which a draft model does not report")
+        if config.dp_size > 1:
+            raise DataParallelUnsupported(f"dp_size={config.dp_size}: one drafter serves one rank's requests (S15)")
+        check_substitutes(config.media)
         self.design, self.model, self.prefix_policy, self.declares = design, model, design.prefix_policy, design.name
+        self.media = config.media
+        always, stash = {"extend", "adopt", "padding", "media", "refusals"}, {"stash", "load_stash"}
         pairs = design.stash == "pairs" and design.stash_length == "k-1"
-        self.capabilities = frozenset({"extend", "adopt", "padding"} | ({"stash", "load_stash"} if pairs else set()))
+        self.capabilities = frozenset(always | stash if pairs else always)
         self.length = stash_rows(design, spec)
         shape, device = (config.num_slots, self.length), config.device
         dtype = getattr(torch, config.dtype)
@@ -89,6 +101,11 @@ class DesignSystem:
         self.hidden = torch.zeros(*shape, config.hidden_size, dtype=dtype, device=device)
         self.outputs = torch.zeros_like(self.hidden)
         self.valid_lens = torch.zeros(config.num_slots, dtype=torch.int64, device=device)
+
+    def init_forward_metadata(self, mode: str) -> None:
+        """Raises MixedBatchUnsupported for extend and decode rows in one forward (S15)."""
+        if mode == "mixed":
+            raise MixedBatchUnsupported("mixed batch: run its extend rows and its decode rows in rounds of their own")
 
     @torch.no_grad()
     def decode(self, batch: DecodeBatch) -> Tensor:
@@ -113,6 +130,7 @@ class DesignSystem:
     @torch.no_grad()
     def extend(self, batch: ExtendBatch) -> Tensor:
         """Prompt chunks. Returns [bs, steps+1] int32."""
+        batch = self._in_vocabulary(batch)
         slots = batch.req_pool_indices.long()
         start, lens = torch.tensor(batch.prefix_lens), torch.tensor(batch.extend_lens)
         self.valid_lens[slots[start == 0]] = 0
@@ -129,6 +147,11 @@ class DesignSystem:
             lambda depth: chunk_rows(self.design, depth, start - again, start + lens),
         )
         return torch.cat([batch.sampled_ids[:, None], *(d[:, None] for d in sight.drafts)], dim=1).int()
+
+    def _in_vocabulary(self, batch: ExtendBatch) -> ExtendBatch:
+        """The chunks with every content hash of their prompts replaced, and of the lookahead too (S16)."""
+        ids, ahead = (substitute_(given.clone(), self.media) for given in (batch.input_ids, batch.next_ids))
+        return replace(batch, input_ids=ids, next_ids=ahead)
 
     def _chunk_sight(self, batch: ExtendBatch, slots: Tensor, start: Tensor, lens: Tensor) -> Sight:
         """The stash's pairs, then the chunk's, whose last token is what the design takes for it."""

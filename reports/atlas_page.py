@@ -109,7 +109,8 @@ def describe(design: Design) -> list[tuple[str, str]]:
         ("prefix cache", _PREFIX[design.prefix_policy]),
         ("padding", _PADDING[design.padding]),
     ]
-    return axes + ([("layers", "one, for every step")] if design.one_layer else [])
+    axes += [("layers", "one, for every step")] if design.one_layer else []
+    return axes + ([("in the engine", "; ".join(design.notes))] if design.notes else [])
 
 
 def write(folder: Path) -> list[Path]:
@@ -161,10 +162,21 @@ after it; E(d,p) is what depth d keeps at position p. Each design is judged agai
     frontier-oracle atlas --accepts 1,4,2,1
     frontier-oracle atlas --exhaustive 4 --k 5 --format json
 
-`rows` counts the draft rows of the decode rounds, masked ones included; `x bound` is that over the fewest rows that
-keep every entry exact, max(d+1, a) at depth d. States are counted over positions p < F after the last round: **stale**
-entries consumed a token that was rejected later, **unwritten** ones were never written, **wrong** ones got a hidden
-that is not theirs; **tainted** ones did nothing wrong themselves and read one of the others.
+`rows` counts the draft rows of the decode rounds, masked ones included (rounds with the given accept lengths); `x
+bound` is that over the fewest rows that keep every entry exact, max(d+1, a) at depth d. States are counted over
+positions p < F after the last round: **stale** entries consumed a token that was rejected later, **unwritten** ones
+were never written, **wrong** ones got a hidden that is not theirs; **tainted** ones did nothing wrong themselves and
+read one of the others; **foreign** ones belong to another request, which one request alone never shows.
+
+`verify rounds` are no input: the target has an output of its own, the one on which the ideal drafter accepts just the
+given lengths, and a design's drafts are compared with it. A design that drafts as the ideal does needs the ideal's
+rounds; one with wrong drafts has them rejected and needs more. Where nothing is accepted anyway wrong drafts cost
+nothing. `deviations seen` are those of the declared ones that these runs show.
+
+Lookback and frontier: equal drafts and equal verify rounds (S11, S25) hold for one-shot prompts of at least k tokens,
+and for those only. In chunks, `tokenspeed_lookback` and the published `tokenspeed_frontier` both read drafts where
+the prompt goes on (SEMANTICS section 9), and below k tokens the published frontier clamps its positions; `frontier`
+and `minimal` draft as the ideal does under every chunking and from one token on.
 
 What the designs are was read from public code in late 2026. Where that leaves room, the comments in `oracle/designs/`
 say which reading was taken.

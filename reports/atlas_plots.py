@@ -60,10 +60,20 @@ def heat_map(atlases: Sequence[Atlas]) -> Figure:
             axes[-1][column].set_xlabel("position p < F")
         seen = {NAMES[i] for table in atlases for run in table.designs for i in np.unique(run.grids[0]).tolist()}
         handles = [Patch(color=COLOURS[name], label=name) for name in NAMES if name in seen]
-        figure.legend(handles=handles, loc="upper right", ncols=len(handles), frameon=False)
+        narrow = figure.get_figwidth() < 11  # the legend then takes a line of its own
+        height = figure.get_figheight()
+        figure.legend(
+            handles=handles,
+            loc="upper left" if narrow else "upper right",
+            bbox_to_anchor=(0, 1 - 0.25 / height) if narrow else None,
+            ncols=len(handles),
+            frameon=False,
+            columnspacing=1.0,
+            handlelength=1.2,
+        )
         first = atlases[0]
         figure.text(0.01, 0.99, f"k={first.k}, steps={first.steps}, prompt {first.prompt}: depths downwards", va="top")
-        figure.tight_layout(rect=(0, 0, 1, 0.965), h_pad=0.25)
+        figure.tight_layout(rect=(0, 0, 1, 1 - (0.55 if narrow else 0.285) / height), h_pad=0.25)
     return figure
 
 

@@ -22,6 +22,8 @@ from frontier_oracle.reports.canonical import (
 from frontier_oracle.reports.invariants import check
 from frontier_oracle.reports.problems import ProblemLog
 
+BAD_VALUE = "unreadable value"
+"""The kind of defect of a value that is there and is no finite number, or not of its type."""
 _COUNT_LIMIT = 1 << 40
 _ROUND_LIMIT = 1 << 30
 
@@ -90,7 +92,10 @@ class TraceBuilder:
 
     def number(self, name: str, value: Any, definition: str | None, line: int | None) -> None:
         """A number the source states about the whole of itself."""
-        value = self._stated(as_float(value), line)
+        found = as_float(value)
+        if found is None and value is not None:
+            self.problem(BAD_VALUE, line, f"{name} is {str(value)[:40]}, not a finite number; read as null")
+        value = self._stated(found, line)
         if value == value:
             where = self._files[-1] if line is None else f"{self._files[-1]}:{line}"
             self.engine_numbers.append(EngineNumber(name, value, definition, where))
@@ -112,13 +117,16 @@ class TraceBuilder:
             unit.histogram = None
         self._histograms.append(unit.histogram)
         if unit.per_position is not None and not all(0 <= n <= _COUNT_LIMIT for n in unit.per_position):
-            self.problem("count out of range", unit.line, f"per-position rates of {unit.request_id!r}; read as null")
+            kind = "count out of range" if np.isfinite(unit.per_position).all() else BAD_VALUE
+            self.problem(kind, unit.line, f"per-position rates of {unit.request_id!r}; read as null")
             unit.per_position = None
         self._per_position.append(unit.per_position)
         self._add_rounds(unit)
 
     def _stated(self, value: float | None, line: int | None) -> float:
-        if value is not None and abs(value) > _COUNT_LIMIT:
+        if value is not None and value != value:
+            self.problem(BAD_VALUE, line, "a stated mean or rate is NaN; read as null")
+        elif value is not None and abs(value) > _COUNT_LIMIT:
             self.problem("count out of range", line, f"a stated mean or rate of {str(value)[:20]}; read as null")
             value = None
         return float("nan") if value is None else value
@@ -264,13 +272,3 @@ def as_int(value: Any) -> int | None:
     if number is None or number != int(number):
         return None
     return int(value) if isinstance(value, int) else int(number)
-
-
-def int_list(value: Any) -> list[int] | None:
-    """A list of integers, or None if any element is not one."""
-    if not isinstance(value, list):
-        return None
-    if set(map(type, value)) <= {int}:
-        return value
-    items = [as_int(item) for item in value]
-    return None if any(item is None for item in items) else [item for item in items if item is not None]

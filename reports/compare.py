@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,21 +12,24 @@ import numpy as np
 
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.reports.analysis.bootstrap import interval
-from frontier_oracle.reports.canonical import F64
+from frontier_oracle.reports.canonical import F64, Trace
 from frontier_oracle.reports.definitions import Definition
-from frontier_oracle.reports.load import Loaded, load
+from frontier_oracle.reports.load import load
+from frontier_oracle.reports.output import PAGE, Output
 from frontier_oracle.reports.pairing import Side, common, draw, pair
 from frontier_oracle.reports.problems import ProblemLog
 from frontier_oracle.reports.render import html, markdown, overview
 from frontier_oracle.reports.render.html import version
 from frontier_oracle.reports.table import Cell, Column, Table, finite
+from frontier_oracle.reports.verdict import Change, parse_share, verdict
 
 _SHOWN = 50
 
 
 @dataclass(frozen=True)
 class CompareResult:
-    """``exit_code`` is 1 if ``fail_if_drop`` was given and the drop is beyond it, else 0. ``change`` is B / A - 1."""
+    """``exit_code`` is 2 under ``strict`` with defects in the input, 1 if ``fail_if_drop`` was given and the drop is
+    beyond it, else 0. ``change`` is B / A - 1. ``input_tables``: defects by kind, and files passed over."""
 
     exit_code: int
     verdict: str
@@ -38,6 +40,8 @@ class CompareResult:
     metric: str
     tables: list[Table]
     summary: dict[str, Any]
+    input_tables: list[Table]
+    message: str
 
 
 def compare(
@@ -47,103 +51,112 @@ def compare(
     fail_if_drop: str | float | None = None,
     metric: str | None = None,
     input_format: str | None = None,
+    strict: bool = False,
     out_dir: str | Path | None = None,
 ) -> CompareResult:
     """Compare the requests read from ``a`` with those from ``b`` (files, directories, globs).
 
     fail_if_drop: ``"2%"`` or 0.02: exit code 1 if B's mean is lower by more than that and the 95 % interval of the
-    change lies below zero, so that noise alone does not fail a build. Where no interval can be formed the drop alone
-    decides. metric: a key of ``definitions.DEFINITIONS``; by default the first of METRICS that both sides tell. Writes
-    index.html, compare.json and compare.md into out_dir if given. UsageError if the sides have no definition in common.
+    change lies below zero, so that noise alone does not fail a build. With fewer than five requests there is no
+    interval, and the drop alone decides. metric: a key of ``definitions.DEFINITIONS``; by default the first of METRICS
+    that both sides tell. Defects in the input and files of no known format are counted and listed; with ``strict`` they
+    are exit code 2. Writes index.html, compare.json and compare.md into out_dir if given. UsageError if the sides have
+    no definition in common.
     """
     allowed = None if fail_if_drop is None else parse_share(fail_if_drop)
-    loaded = [load(side, input_format=input_format) for side in (a, b)]
-    definition, sides = common([side.traces for side in loaded], metric)
-    left, right, paired = pair(*sides)
-    draws_a, draws_b = draw(left, right, paired)
-    change = right.mean / left.mean - 1
-    low, high = (finite(v) for v in interval(draws_b / draws_a - 1)) if draws_a.size else (None, None)
-    verdict, failed = _verdict(definition, left, right, change, (low, high), paired, allowed)
+    output = None if out_dir is None else Output(out_dir)
+    loaded = [load(side, input_format=input_format, output=out_dir) for side in (a, b)]
+    defects = sum(side.defects() for side in loaded)
+    try:
+        definition, sides = common([side.traces for side in loaded], [a, b], metric)
+    except UsageError as error:
+        if not defects:
+            raise
+        raise UsageError(f"{error}; {defects} defects in the input, {overview.first_defect(loaded)}") from None
+    formula = _formula(definition, [trace for side in loaded for trace in side.traces])
+    left, right, pairing = pair(*sides)
+    if not left.mean:
+        raise UsageError(f"A's mean is 0 ({definition.name}): no change can be a share of it; look at A's report first")
+    draws_a, draws_b = draw(left, right, pairing.paired)
+    low, high = _bounds(draws_a, draws_b)
+    change = Change(right.mean / left.mean - 1, low, high)
+    sentence, failed = verdict(definition.name, left, right, change, pairing, allowed)
     tables = [
-        _overall_table(definition, left, right, sides, draws_a, draws_b, change, (low, high)),
-        _category_table(left, right, paired),
-        _request_table(left, right, paired),
+        _overall_table(definition, formula, left, right, sides, draws_a, draws_b, change),
+        _category_table(left, right, pairing.paired),
+        _request_table(left, right, pairing.paired),
     ]
+    problems = ProblemLog()
+    for side in loaded:
+        problems.merge(side.all_problems())
+    input_tables = [overview.problem_counts(problems), overview.passed_over(*loaded, records=False)]
     summary = {
-        "verdict": verdict,
+        "verdict": sentence,
         "metric": definition.key,
-        "definition": definition.formula,
-        "paired": paired,
+        "definition": formula,
+        "paired": pairing.paired,
+        "paired_share": pairing.share,
         "a": left.mean,
         "b": right.mean,
-        "change": change,
+        "change": change.value,
         "low": low,
         "high": high,
         "requests_a": len(left.keys),
         "requests_b": len(right.keys),
         "fail_if_drop": allowed,
         "failed": failed,
+        "problems": overview.problem_summary(problems),
+        "unrecognised": [name for side in loaded for name in side.unrecognised],
+        "skipped": [name for side in loaded for name in side.skipped],
         "tables": {table.key: table.to_dict() for table in tables},
     }
-    if out_dir is not None:
-        _write(Path(out_dir), verdict, tables, summary, loaded)
-    return CompareResult(int(failed), verdict, change, low, high, paired, definition.key, tables, summary)
-
-
-def parse_share(text: str | float) -> float:
-    """``"2%"`` or ``0.02`` as 0.02. UsageError outside [0, 1)."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", str(text))
-    share = float(match[1]) / (100 if match[2] else 1) if match else -1.0
-    if not 0 <= share < 1:
-        raise UsageError(f"--fail-if-drop {text}: expected a percentage such as 2% or a share such as 0.02")
-    return share
-
-
-def _verdict(
-    definition: Definition,
-    a: Side,
-    b: Side,
-    change: float,
-    bounds: tuple[float | None, float | None],
-    paired: bool,
-    allowed: float | None,
-) -> tuple[str, bool]:
-    low, high = bounds
-    how = (
-        f"paired over {len(a.keys)} requests or turns"
-        if paired
-        else f"unpaired, {len(a.keys)} against {len(b.keys)} requests"
+    if output is not None:
+        with output.writing() as folder:
+            _write(folder, sentence, tables, summary, problems, input_tables)
+    where = f": see {Path(out_dir) / PAGE}" if out_dir is not None else f": {overview.first_defect(loaded)}"
+    return CompareResult(
+        exit_code=2 if strict and defects else int(failed),
+        verdict=sentence,
+        change=change.value,
+        low=low,
+        high=high,
+        paired=pairing.paired,
+        metric=definition.key,
+        tables=tables,
+        summary=summary,
+        input_tables=input_tables,
+        message=f"{defects} defects in the input (--strict){where}" if strict and defects else sentence,
     )
-    span = "" if low is None or high is None else f" [{100 * low:+.1f} %, {100 * high:+.1f} %]"
-    text = f"{definition.name}: {a.mean:.3f} in A, {b.mean:.3f} in B, {100 * change:+.1f} %{span}, {how}: "
-    if low is None or high is None:
-        text += "no interval, too few requests"
-        sure = change < 0
-    else:
-        sure = high < 0
-        text += "a drop" if sure else "a rise" if low > 0 else "no difference that these requests can show"
-    if allowed is None:
-        return text + ".", False
-    limit = f"{100 * allowed:g} %"
-    if change >= -allowed:
-        return f"{text}. PASS: no drop of more than {limit}.", False
-    if not sure:
-        return (
-            f"{text}. PASS, undecided: more than {limit} lower, but within the noise; more requests are needed.",
-            False,
-        )
-    return f"{text}. FAIL: dropped by more than {limit}.", True
+
+
+def _formula(definition: Definition, traces: list[Trace]) -> str:
+    """The formula as computed on the requests of both sides."""
+    flags = [
+        trace.ints["prefill_in_rounds"][np.isfinite(top) & np.isfinite(bottom)]
+        for trace in traces
+        for top, bottom in [definition.terms(trace)]
+    ]
+    return definition.computed(np.concatenate(flags), "pooled")
+
+
+def _bounds(draws_a: F64, draws_b: F64) -> tuple[float | None, float | None]:
+    """95 % interval of the change; None without draws."""
+    if not draws_a.size:
+        return None, None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = interval(draws_b / draws_a - 1)
+    return finite(low), finite(high)
 
 
 def _overall_table(
     definition: Definition,
+    formula: str,
     a: Side,
     b: Side,
     whole: tuple[Side, Side],
     draws_a: F64,
     draws_b: F64,
-    change: float,
-    bounds: tuple[float | None, float | None],
+    change: Change,
 ) -> Table:
     rows: list[list[Cell]] = []
     for name, side, all_of, draws in (("A", a, whole[0], draws_a), ("B", b, whole[1], draws_b)):
@@ -153,17 +166,19 @@ def _overall_table(
                 name,
                 len(side.keys),
                 len(all_of.keys) - len(side.keys),
+                all_of.untold,
                 int(side.bottom.sum()),
                 side.mean,
                 finite(low),
                 finite(high),
             ]
         )
-    rows.append(["B / A - 1", None, None, None, change, *bounds])
+    rows.append(["B / A - 1", None, None, None, None, change.value, change.low, change.high])
     columns = [
         Column("side"),
         Column("requests", "int"),
         Column("left out as unmatched", "int"),
+        Column("do not tell it", "int", "requests, windows or runs from which this mean cannot be formed"),
         Column("rounds", "int"),
         Column("mean", "fine"),
         Column("low", "fine"),
@@ -171,7 +186,7 @@ def _overall_table(
     ]
     return Table(
         "overall",
-        f"{definition.name} = {definition.formula}",
+        f"{definition.name} = {formula}",
         columns,
         rows,
         "95 % percentile intervals, bootstrap over requests.",
@@ -195,10 +210,8 @@ def _category_table(a: Side, b: Side, paired: bool) -> Table:
         right = b.take([row for row, category in enumerate(b.category) if category == name])
         same = paired and left.keys == right.keys
         draws_a, draws_b = draw(left, right, same)
-        low, high = interval(draws_b / draws_a - 1) if draws_a.size else (float("nan"),) * 2
-        rows.append(
-            [name, len(left.keys), left.mean, right.mean, right.mean / left.mean - 1, finite(low), finite(high)]
-        )
+        change = right.mean / left.mean - 1 if left.mean else None
+        rows.append([name, len(left.keys), left.mean, right.mean, change, *_bounds(draws_a, draws_b)])
     table = Table("category", "By category", columns, rows)
     if not rows:
         table.unavailable = "the sides have no category in common"
@@ -217,38 +230,48 @@ def _request_table(a: Side, b: Side, paired: bool) -> Table:
     if not paired:
         return Table("requests", title, columns, unavailable="the sides do not have (most of) their requests in common")
     before, after = a.top / a.bottom, b.top / b.bottom
-    change = after / before - 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = after / before - 1
     rows: list[list[Cell]] = []
     for r in np.argsort(-np.abs(change), kind="stable")[:_SHOWN].tolist():
-        name, turn, _ = a.keys[r]
-        rows.append([name, turn if turn >= 0 else None, finite(before[r]), finite(after[r]), finite(change[r])])
+        origin, name, turn, _ = a.keys[r]
+        rows.append(
+            [
+                f"{origin} / {name}" if origin else name,
+                turn if turn >= 0 else None,
+                finite(before[r]),
+                finite(after[r]),
+                finite(change[r]),
+            ]
+        )
     return Table("requests", title, columns, rows)
 
 
-def _write(out: Path, verdict: str, tables: list[Table], summary: dict[str, Any], loaded: list[Loaded]) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{out}: cannot be made ({error.strerror}); give another directory with -o") from None
+def _write(
+    out: Path,
+    sentence: str,
+    tables: list[Table],
+    summary: dict[str, Any],
+    problems: ProblemLog,
+    input_tables: list[Table],
+) -> None:
     title = "Accept-length comparison"
-    problems = ProblemLog()
-    for side in loaded:
-        problems.merge(side.all_problems())
     page = html.page(
         {
             "title": title,
-            "lead": verdict,
+            "lead": sentence,
             "version": version(),
             "overview": tables[0],
             "overview_plot": None,
             "sections": [html.Section("comparison", "Where it changed", [], [], [], tables[1:], None)],
             "left_out": "",
+            "engine_numbers": None,
             "definitions": overview.definitions_table(),
-            "problem_counts": overview.problem_counts(problems),
-            "problem_rows": overview.problem_rows(problems, 500),
-            "passed_over": overview.passed_over(*loaded),
+            "problem_counts": input_tables[0],
+            "problem_rows": overview.problem_rows(problems, overview.SHOWN_PROBLEMS),
+            "passed_over": input_tables[1],
         }
     )
-    (out / "index.html").write_text(page, encoding="utf-8")
+    (out / PAGE).write_text(page, encoding="utf-8")
     (out / "compare.json").write_text(json.dumps(summary, indent=1, allow_nan=False), encoding="utf-8")
-    (out / "compare.md").write_text(markdown.summary(title, verdict, tables), encoding="utf-8")
+    (out / "compare.md").write_text(markdown.summary(title, sentence, [*tables, *input_tables]), encoding="utf-8")

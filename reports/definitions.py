@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from frontier_oracle.reports.builder import sums_by_unit
-from frontier_oracle.reports.canonical import F64, I32, NULL32, Trace
+from frontier_oracle.reports.canonical import F64, I32, I64, NULL32, Trace
 
 Terms = tuple[F64, F64]
 
@@ -21,7 +21,8 @@ Terms = tuple[F64, F64]
 class Definition:
     """``terms(trace)`` are numerator and denominator per unit, [n] float64 each, NaN where the source does not tell.
 
-    ``needs`` names what is missing when it cannot be computed.
+    ``needs`` names what is missing when it cannot be computed. ``formula`` is that of one request; ``pooled`` that of
+    their sums and ``in_rounds`` that of requests whose prefill token is part of a round, where these read differently.
     """
 
     key: str
@@ -33,6 +34,21 @@ class Definition:
     is_rate: bool = False
     used_by: str = ""
     pitfalls: tuple[int, ...] = ()
+    pooled: str = ""
+    in_rounds: str = ""
+
+    def computed(self, prefill_in_rounds: I64, aggregation: str) -> str:
+        """The formula as computed over units with these flags [n] (1: the prefill token is in a round)."""
+        apart = int(np.count_nonzero(prefill_in_rounds != 1))
+        if self.in_rounds and not apart:
+            text = f"{self.in_rounds} (the prefill token is in a round)"
+        elif aggregation == "pooled":
+            text = self.pooled or self.formula
+            if self.in_rounds and apart < prefill_in_rounds.size:
+                text += f" (requests: the {apart} whose prefill token is in no round)"
+        else:
+            text = self.formula
+        return text if aggregation == "pooled" else f"mean over requests of {text}"
 
 
 def _count(trace: Trace, column: str) -> F64:
@@ -124,7 +140,7 @@ _ALL = (
         "the drafter achieves. Tokens past the end of sequence or the token limit are counted.",
         "accepted drafts and rounds",
         _raw,
-        used_by="vLLM, SGLang's log, TensorRT-LLM, llama.cpp's log",
+        used_by="vLLM, SGLang's log and server info, TokenSpeed's batch log, TensorRT-LLM, llama.cpp's log",
         pitfalls=(1, 2),
     ),
     Definition(
@@ -163,8 +179,8 @@ _ALL = (
         "completion_over_verify",
         "Completion over verify steps",
         "completion tokens / rounds",
-        "Output tokens, the prefill token included and cut at the end, over verify rounds. Above the committed mean by "
-        "requests / rounds; it depends on how long the answers are.",
+        "Output tokens, the prefill token included and cut at the end, over verify rounds. Where the prefill token is "
+        "in no round this is above the committed mean by requests / rounds, and depends on how long the answers are.",
         "completion tokens and rounds",
         _over("completion_tokens"),
         used_by="SGLang meta_info, SpecForge",
@@ -180,6 +196,8 @@ _ALL = (
         _over("completion_tokens", less=1),
         used_by="TokenSpeed acc_len",
         pitfalls=(3, 17),
+        pooled="(completion tokens - requests) / rounds",
+        in_rounds="completion tokens / rounds",
     ),
     Definition(
         "completion_over_iterations",
@@ -190,6 +208,8 @@ _ALL = (
         _over("completion_tokens", plus_steps=1),
         used_by="TensorRT-LLM bench and avg_decoded_tokens_per_iter, specdec_bench",
         pitfalls=(3, 14),
+        pooled="completion tokens / (rounds + requests)",
+        in_rounds="completion tokens / rounds",
     ),
     Definition(
         "predicted_over_nondraft",
@@ -211,6 +231,7 @@ _ALL = (
         _index_naive,
         used_by="scripts over EAGLE answers",
         pitfalls=(8,),
+        pooled="new tokens / (rounds - turns)",
     ),
     Definition(
         "rate_drafted",
@@ -231,7 +252,7 @@ _ALL = (
         "accepted drafts, rounds and the configured number of drafts",
         _rate_configured,
         is_rate=True,
-        used_by="SGLang and TensorRT-LLM bench",
+        used_by="SGLang's log, TokenSpeed's batch log, TensorRT-LLM bench (an upper bound of the drafts)",
         pitfalls=(6,),
     ),
     Definition(

@@ -108,7 +108,7 @@ def tables(run: GateRun) -> list[Table]:
     return [_coverage(run), _findings(run), _mutants(run), _deviations(run)]
 
 
-def kill_matrix(run: GateRun) -> Table:
+def kill_matrix(run: GateRun, title: str = "Kill matrix") -> Table:
     """Planted faults down, base systems across: the code that killed each, or SURVIVED."""
     bases = sorted({mutant["base"] for mutant in run.mutants})
     cells: dict[str, dict[str, str]] = {}
@@ -117,7 +117,7 @@ def kill_matrix(run: GateRun) -> Table:
         text = got if got == expected else "SURVIVED" if not got else f"{got}, not {expected}"
         cells.setdefault(mutant["id"], {})[mutant["base"]] = text
     rows: list[list[Cell]] = [[name, *(by_base.get(base, "") for base in bases)] for name, by_base in cells.items()]
-    table = Table("kill_matrix", "Kill matrix", [Column("planted fault"), *map(Column, bases)], rows)
+    table = Table("kill_matrix", title, [Column("planted fault"), *map(Column, bases)], rows)
     table.note = f"{run.killed} of {len(run.mutants)} killed by the rule that names them. Empty: not planted there."
     if not rows:
         table.unavailable = "no fault was planted in this run"

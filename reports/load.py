@@ -16,6 +16,7 @@ from frontier_oracle.reports.gate_runs import GateRun, is_record, read_json_repo
 from frontier_oracle.reports.problems import ProblemLog
 from frontier_oracle.reports.readers import COLUMNAR, JSON_READERS, TEXT_READERS, canonical_arrow, format_names, source
 from frontier_oracle.reports.readers.base import JsonReader, TextReader
+from frontier_oracle.reports.readers.fields import Fields
 from frontier_oracle.reports.readers.source import SourceError
 
 _NESTED = 2
@@ -193,7 +194,8 @@ class _File:
                 )
                 continue
             used[last.name] = last
-            last.read(record, line, self._target(last))
+            target = self._target(last)
+            last.read(Fields(record, line, target), target)
         for reader in used.values():
             reader.finish(self.builders[reader.name])
 
@@ -305,12 +307,17 @@ def _parse(line: bytes) -> Any:
 
 
 def _nested(value: Any, depth: int) -> Iterator[dict[str, Any]]:
-    """Records in a list, or in the lists of an object, that some reader recognises."""
+    """Records in a list, or in the lists of an object, that some reader recognises; of a list with such a record,
+    every object, so that the others are counted."""
     if depth < 0:
         return
     items = value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else []
-    for item in items:
-        if isinstance(item, dict) and any(reader().recognise(item) for reader in JSON_READERS):
+    known = [isinstance(item, dict) and any(reader().recognise(item) for reader in JSON_READERS) for item in items]
+    of_records = isinstance(value, list) and any(known)
+    for item, recognised in zip(items, known, strict=True):
+        if recognised or (of_records and isinstance(item, dict)):
             yield item
+        elif of_records:
+            yield {"": item}
         elif isinstance(item, (list, dict)):
             yield from _nested(item, depth - 1)

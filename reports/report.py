@@ -16,11 +16,11 @@ from frontier_oracle.reports.canonical import Trace
 from frontier_oracle.reports.gate_runs import kill_matrix
 from frontier_oracle.reports.gate_runs import tables as gate_tables
 from frontier_oracle.reports.load import Loaded, load
+from frontier_oracle.reports.output import PAGE, Output
 from frontier_oracle.reports.problems import ProblemLog
 from frontier_oracle.reports.render import html, markdown, overview, plots, tables
 
 MAX_SECTIONS = 24
-_SHOWN_PROBLEMS = 500
 
 
 @dataclass(frozen=True)
@@ -51,26 +51,34 @@ def report(
     """
     if draft_cost is not None and not 0 <= draft_cost < 100:
         raise UsageError(f"--draft-cost {draft_cost}: expected the cost of a draft step in target steps, such as 0.05")
+    output = Output(out_dir)
     loaded = load(paths, input_format=input_format, output=out_dir)
     if not loaded.traces and not loaded.gate_runs:
         raise UsageError(_nothing(loaded))
-    out = _make(Path(out_dir))
     content = _Content(title, loaded, analyse_all(loaded.traces, draft_cost=draft_cost), loaded.all_problems())
     for analysis in content.analyses[:max_sections]:
         analysis.add_what_if()
-    _write_page(out, content, max_sections)
-    _write_tables(out, content)
     result = summary_of(content)
-    (out / "summary.json").write_text(json.dumps(result, indent=1, allow_nan=False), encoding="utf-8")
-    lead = _lead(content)
-    tables_shown = [overview.overview_table(content.analyses), *(kill_matrix(run) for run in loaded.gate_runs)]
-    text = markdown.summary(title, lead, [*tables_shown, overview.problem_counts(content.problems)])
-    (out / "summary.md").write_text(text, encoding="utf-8")
-    defects = loaded.defects()
-    message = f"{lead} Report: {out / 'index.html'}"
+    with output.writing() as folder:
+        _write_page(folder, content, max_sections)
+        _write_tables(folder, content)
+        (folder / "summary.json").write_text(json.dumps(result, indent=1, allow_nan=False), encoding="utf-8")
+        (folder / "summary.md").write_text(_markdown(content), encoding="utf-8")
+    defects, page = loaded.defects(), Path(out_dir) / PAGE
+    message = f"{_lead(content)} Report: {page}"
     if strict and defects:
-        message = f"{defects} defects in the input (--strict): see {out / 'index.html'}"
-    return ReportResult(out / "index.html", result, 2 if strict and defects else 0, message)
+        message = f"{defects} defects in the input (--strict): see {page}"
+    return ReportResult(page, result, 2 if strict and defects else 0, message)
+
+
+def _markdown(content: _Content) -> str:
+    tables_shown = [
+        overview.overview_table(content.analyses),
+        *(kill_matrix(run, f"Kill matrix of {os.path.basename(run.path)}") for run in content.loaded.gate_runs),
+        overview.problem_counts(content.problems),
+        overview.passed_over(content.loaded),
+    ]
+    return markdown.summary(content.title, _lead(content), tables_shown)
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,7 @@ class _Content:
 
 
 def _write_page(out: Path, content: _Content, max_sections: int) -> None:
+    (out / "plots").mkdir()
     detailed = content.analyses[:max_sections]
     made = [plots.plots(analysis) for analysis in detailed]
     overview_plot = plots.overview(content.analyses)
@@ -99,13 +108,14 @@ def _write_page(out: Path, content: _Content, max_sections: int) -> None:
             "overview_plot": overview_plot,
             "sections": sections,
             "left_out": _left_out(len(content.analyses), max_sections),
+            "engine_numbers": overview.engine_numbers(content.analyses),
             "definitions": overview.definitions_table(),
             "problem_counts": overview.problem_counts(content.problems),
-            "problem_rows": overview.problem_rows(content.problems, _SHOWN_PROBLEMS),
+            "problem_rows": overview.problem_rows(content.problems, overview.SHOWN_PROBLEMS),
             "passed_over": overview.passed_over(content.loaded),
         }
     )
-    (out / "index.html").write_text(text, encoding="utf-8")
+    (out / PAGE).write_text(text, encoding="utf-8")
     named = [("overview", [overview_plot] if overview_plot else []), *((f"input-{n}", p) for n, p in enumerate(made))]
     for stem, drawn in named:
         for plot in drawn:
@@ -114,6 +124,8 @@ def _write_page(out: Path, content: _Content, max_sections: int) -> None:
 
 
 def _write_tables(out: Path, content: _Content) -> None:
+    (out / "tables").mkdir()
+    (out / "canonical").mkdir()
     shared = [overview.overview_table(content.analyses), overview.definitions_table()]
     named = [("", table) for table in [*shared, overview.problem_rows(content.problems, None)]]
     named += [(a.name, table) for a in content.analyses for table in a.tables]
@@ -121,15 +133,6 @@ def _write_tables(out: Path, content: _Content) -> None:
     tables.write_tables(out / "tables", named)
     for n, analysis in enumerate(content.analyses):
         tables.write_canonical(out / "canonical", analysis.trace, f"input-{n}")
-
-
-def _make(out: Path) -> Path:
-    try:
-        for name in ("tables", "plots", "canonical"):
-            (out / name).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{out}: cannot be made ({error.strerror}); give another directory with -o") from None
-    return out
 
 
 def _nothing(loaded: Loaded) -> str:
@@ -193,10 +196,7 @@ def summary_of(content: _Content) -> dict[str, Any]:
         "files": content.loaded.files,
         "unrecognised": content.loaded.unrecognised,
         "skipped": content.loaded.skipped,
-        "problems": {
-            "counts": dict(content.problems.counts),
-            "first": [vars(p) for p in content.problems.rows()[:_SHOWN_PROBLEMS]],
-        },
+        "problems": overview.problem_summary(content.problems),
         "gate_runs": [
             {
                 "file": run.path,
@@ -218,7 +218,7 @@ def summary_of(content: _Content) -> dict[str, Any]:
                         "value": e.value,
                         "low": e.low,
                         "high": e.high,
-                        "definition": e.definition.formula,
+                        "definition": e.formula,
                         "reason": e.reason,
                     }
                     for key, e in a.headline.items()

@@ -21,7 +21,7 @@ from slow_loops import Feeder, SlowBooks, rounds_config  # noqa: E402
 
 class RedZones:
     """Moves an object's tensors between poisoned margins: a kernel that reads past an end gets poison, which no result
-    may hold, and one that writes there is caught by ``check``. (The interpreter itself sees neither.)"""
+    may hold, and one that writes there is caught by ``check``: on a GPU too, where bounds.py cannot look."""
 
     MARGIN = 1024
 
@@ -152,6 +152,10 @@ def run(make_books, k: int, steps: int, rounds: int, device: str = "cpu", hidden
 if __name__ == "__main__":
     from frontier_oracle.cuda_impl.triton_books import TritonBooks
 
+    if sys.argv[2] == "cpu":
+        import bounds
+
+        bounds.install()
     for shape in sys.argv[3:]:
         k_, steps_, hidden_size_ = (int(value) for value in shape.split(","))
         run(TritonBooks, k_, steps_, int(sys.argv[1]), device=sys.argv[2], hidden_size=hidden_size_)

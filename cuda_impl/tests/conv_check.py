@@ -6,6 +6,7 @@ A program for Triton's interpreter or a GPU: ``conv_check.py DEVICE HIDDEN_SIZE 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import torch
 
@@ -110,6 +111,11 @@ def check(width: int, device: str, hidden_size: int) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "cpu":
+        sys.path.insert(0, str(Path(__file__).parent))
+        import bounds
+
+        bounds.install()
     for width_ in sys.argv[3:]:
         check(int(width_), sys.argv[1], int(sys.argv[2]))
     print("equal")

@@ -19,8 +19,9 @@ from typing import Any
 
 import torch
 
-from frontier_oracle.cuda_impl.errors import CaptureRefused, ReplayError
+from frontier_oracle.cuda_impl.errors import CaptureRefused
 from frontier_oracle.cuda_impl.system import cuda_eager, cuda_graph
+from frontier_oracle.oracle.errors import AddressChanged
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 from frontier_oracle.property_tests.bulk import BulkResult, run_bulk
 from frontier_oracle.property_tests.bulk_random import bulk_case
@@ -28,14 +29,15 @@ from frontier_oracle.property_tests.drawing import random_scenario
 from frontier_oracle.property_tests.driver import run_scenario
 from frontier_oracle.property_tests.exhaustive import all_accepts
 from frontier_oracle.property_tests.inductive import inductive_specs, run_inductive
+from frontier_oracle.property_tests.shield import on_device
 
 sys.path.insert(0, str(Path(__file__).parent))
-from gpu_bridge import on_device  # noqa: E402
 from graph_faults import FAULTS, make_faulty  # noqa: E402
 from slow_loops import rounds_config  # noqa: E402
 from twins import check_twins  # noqa: E402
 
 SEED, BATCH = 20261201, 8192
+GRAPH, EAGER = on_device(cuda_graph, "cuda"), on_device(cuda_eager, "cuda")
 TWINS = ((4, 3, 16, 64), (8, 7, 1536, 13), (4, 3, 8, 13), (2, 1, 8, 13), (3, 3, 24, 13), (5, 2, 6144, 13))
 Task = tuple[str, Any]
 
@@ -48,33 +50,33 @@ def exhaustive(k: int, rounds: int, first: int) -> dict[str, Any]:
     """A slice of all accept sequences of ``rounds`` rounds, behind a prompt in chunks with a short last one."""
     spec = Spec(k=k, groups=(CacheGroup(16), CacheGroup(4, window=8)))
     accepts = all_accepts(spec.max_accept, rounds)[first : first + BATCH]
-    return counted(run_bulk(on_device(cuda_graph), spec, accepts, 16, [9, 6, 1], threads=1))
+    return counted(run_bulk(GRAPH, spec, accepts, 16, [9, 6, 1], threads=1))
 
 
 def random(index: int) -> dict[str, Any]:
     """One drawn configuration: k 2..8, depths, semantics, cache groups, chunks, padding."""
     c = bulk_case(SEED, index, batch=BATCH)
-    make = on_device(cuda_graph)
-    return counted(run_bulk(make, c.spec, c.accepts, c.prompt, c.chunks, c.hidden_size, c.pad_to, 1, c.seed))
+    return counted(run_bulk(GRAPH, c.spec, c.accepts, c.prompt, c.chunks, c.hidden_size, c.pad_to, 1, c.seed))
 
 
 def wide(hidden_size: int) -> dict[str, Any]:
     """Wide hiddens: every block of 8 channels is checked (a fault behind the first block is seen)."""
     accepts = all_accepts(4, 4)
-    return counted(run_bulk(on_device(cuda_graph), Spec(k=4), accepts, 6, [3, 3], hidden_size=hidden_size, threads=1))
+    return counted(run_bulk(GRAPH, Spec(k=4), accepts, 6, [3, 3], hidden_size=hidden_size, threads=1))
 
 
 def inductive(index: int) -> dict[str, Any]:
     """The inductive step of one of the gate's configurations: every accept, stash length and frontier of a period."""
-    result = run_inductive(cuda_graph, inductive_specs("ci")[index], threads=1, device="cuda")
+    result = run_inductive(GRAPH, inductive_specs("ci")[index], threads=1)
     findings = [list(f) for f in result.failures] + ([result.skipped] if result.skipped else [])
     return {"request_rounds": result.cases, "findings": findings}
 
 
 def scenarios(first: int) -> dict[str, Any]:
-    """Ten drawn scenarios (chunks, padding, slot reuse, prefix hits), every call's indices checked."""
+    """Ten drawn scenarios (chunks, padding, slot reuse, prefix hits), every call's indices checked, eager and
+    captured."""
     drawn = [random_scenario(SEED, first + i) for i in range(10)]
-    outcomes = [run_scenario(cuda_eager, scenario, "successor", device="cuda") for scenario in drawn]
+    outcomes = [run_scenario(make, scenario, "successor") for scenario in drawn for make in (EAGER, GRAPH)]
     findings = [str(finding) for outcome in outcomes for finding in outcome.findings]
     return {"request_rounds": sum(outcome.request_rounds for outcome in outcomes), "findings": findings}
 
@@ -92,7 +94,7 @@ def fault(name: str) -> dict[str, Any]:
     try:
         config = rounds_config(4, device="cuda", batch=7)
         check_twins(config, lambda config, model: make_faulty(name, config, model), rounds=24)
-    except (AssertionError, CaptureRefused, ReplayError) as kill:
+    except (AssertionError, CaptureRefused, AddressChanged) as kill:
         return {"request_rounds": 0, "findings": [], "killed": f"{type(kill).__name__}: {kill}"}
     return {"request_rounds": 0, "findings": [f"{name} survived"]}
 
@@ -104,7 +106,8 @@ KINDS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def tasks(request_rounds: int) -> Iterator[Task]:
-    """What is always run, then as many random cases as the total needs (about 10 rounds each)."""
+    """What is always run, then as many random cases as the total needs: about 10 rounds each, and every eighth has
+    long prompts and few requests."""
     yield from (("exhaustive", (8, 6, first)) for first in range(0, 8**6, BATCH))
     yield from (("exhaustive", (4, 6, first)) for first in range(0, 4**6, BATCH))
     yield from (("wide", (h,)) for h in (1536, 6144))
@@ -113,7 +116,7 @@ def tasks(request_rounds: int) -> Iterator[Task]:
     yield from (("inductive", (i,)) for i in range(len(inductive_specs("ci"))))
     yield from (("scenarios", (first,)) for first in range(0, 100, 10))
     left = request_rounds - 6 * (8**6 + 4**6)
-    yield from (("random", (i,)) for i in range(max(1, -(-left // (BATCH * 9)))))
+    yield from (("random", (i,)) for i in range(max(1, -(-left // (BATCH * 8)))))
 
 
 def work(task: Task) -> tuple[Task, dict[str, Any]]:

@@ -56,4 +56,8 @@ def check(device: str) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "cpu":
+        import bounds
+
+        bounds.install()
     check(sys.argv[1])

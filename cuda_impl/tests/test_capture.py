@@ -2,19 +2,39 @@
 
 import itertools
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from frontier_oracle.cuda_impl.errors import CaptureRefused, ReplayError
-from frontier_oracle.cuda_impl.system import cuda_eager, cuda_graph, cuda_tape, cuda_tape_whole, make
-from frontier_oracle.oracle.errors import HiddenSemanticUnsupported, UsageError
+from frontier_oracle.cuda_impl.errors import CaptureRefused
+from frontier_oracle.cuda_impl.media import MediaTable
+from frontier_oracle.cuda_impl.system import (
+    FrontierDrafter,
+    cuda_eager,
+    cuda_graph,
+    cuda_tape,
+    cuda_tape_whole,
+    make,
+    make_books,
+)
+from frontier_oracle.cuda_impl.tape import Tape
+from frontier_oracle.oracle.contract import MediaIds
+from frontier_oracle.oracle.errors import (
+    AddressChanged,
+    DataParallelUnsupported,
+    HiddenSemanticUnsupported,
+    MediaSubstituteMissing,
+    MixedBatchUnsupported,
+    UsageError,
+)
 from frontier_oracle.oracle.language import parse
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 from frontier_oracle.property_tests.bulk import run_bulk
 from frontier_oracle.property_tests.driver import run_scenario
 from frontier_oracle.property_tests.probe import DigestProbe
+from frontier_oracle.property_tests.shield import on_device
 
 sys.path.insert(0, str(Path(__file__).parent))
 from graph_faults import FAULTS, make_faulty  # noqa: E402
@@ -47,7 +67,7 @@ def test_the_tape_equals_eager_bit_for_bit(k, steps):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_of_capture_is_killed(fault):
-    with pytest.raises((AssertionError, CaptureRefused, ReplayError)):
+    with pytest.raises((AssertionError, CaptureRefused, AddressChanged)):
         check_twins(rounds_config(4, batch=7), lambda config, model: make_faulty(fault, config, model), rounds=24)
 
 
@@ -63,17 +83,40 @@ def test_what_cannot_be_served_is_refused_with_the_reason():
         cuda_eager(shifted, DigestProbe(config))
 
 
+def test_media_and_forwards_that_cannot_be_served_are_refused():
+    config = rounds_config(4)
+    for media in (MediaIds(100, ()), MediaIds(100, ((100, 200, 100),)), MediaIds(100, ((100, 200, -1),))):
+        with pytest.raises(MediaSubstituteMissing, match="the vocabulary of 100"):
+            cuda_eager(replace(config, media=media), DigestProbe(config))
+    with pytest.raises(DataParallelUnsupported, match="data-parallel size 2"):
+        cuda_eager(replace(config, dp_size=2), DigestProbe(config))
+    with pytest.raises(MixedBatchUnsupported, match="'mixed'"):
+        cuda_eager(config, DigestProbe(config)).init_forward_metadata("mixed")
+
+
+def test_a_media_id_that_is_not_replaced_is_found(monkeypatch):
+    monkeypatch.setattr(MediaTable, "replaced", lambda self, batch: batch)
+    outcome = run_scenario(cuda_eager, parse(SCENARIOS[-1]), "successor", stop_at_first=True)
+    assert outcome.findings[0].code == "FO101"
+
+
+class ReadsPositions(DigestProbe):
+    def forward(self, inputs):
+        inputs.positions.tolist()
+        return super().forward(inputs)
+
+
 def test_a_model_that_reads_the_host_cannot_be_captured():
     config = rounds_config(4)
-    probe = DigestProbe(config, record=True)
     with pytest.raises(CaptureRefused, match=r"the round cannot be captured: \w+ (reads a value|moves values)"):
-        check_twins(config, lambda config, _: cuda_tape_whole(config, probe), rounds=1)
+        check_twins(config, lambda config, _: cuda_tape_whole(config, ReadsPositions(config)), rounds=1)
 
 
 SCENARIOS = (
     "k4 page4 | a: p12 chunks 5,5,2 | a1, a1 | b: p9 hit a 8 | a3 b1, b2 /4 | end a",
     "k4 page4,2w8 | a: p1 | a1, a1, a4, a2 | b: p2 chunks 1,1 | a1 b4, b2 a3, b1 | end b | c: p17 hit a 9 | c1, c4 /4",
     "k3 steps3 page4 target | a: p6 chunks 3,1,1,1 | a3, a1 /2",
+    "k4 page4 | a: p12 chunks 5,5,2 media 3-6,11-11 | a1, a3 | b: p13 hit a 11 | b1, b2",
 )
 
 
@@ -81,6 +124,33 @@ SCENARIOS = (
 @pytest.mark.parametrize("system", [cuda_eager, cuda_tape])
 def test_scenarios_are_exact_with_every_call_and_host_read_watched(system, text):
     outcome = run_scenario(system, parse(text), "successor")
+    assert outcome.findings == []
+    assert outcome.request_rounds > 0
+
+
+@pytest.mark.parametrize("text", SCENARIOS)
+def test_a_probe_in_the_captured_region_shows_the_calls_of_every_replay(text):
+    """The tape records the probe with the rest, as a graph does: what it logs there is what eager rounds log."""
+    assert run_scenario(cuda_tape_whole, parse(text), "successor", guard=False).findings == []
+
+
+def test_a_wrong_index_is_seen_in_a_captured_call():
+    class SamplesRowOne(FrontierDrafter):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.buffers.sample_rows -= 1
+
+    def make(config, model):
+        return SamplesRowOne(config, model, make_books(config), Tape)
+
+    outcome = run_scenario(make, parse(SCENARIOS[0]), "successor", guard=False, stop_at_first=True)
+    assert outcome.findings[0].code == "FO105"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("text", SCENARIOS)
+def test_scenarios_on_a_graph_are_exact_with_every_call_and_host_read_watched(text):
+    outcome = run_scenario(on_device(cuda_graph, "cuda"), parse(text), "successor")
     assert outcome.findings == []
     assert outcome.request_rounds > 0
 
@@ -95,5 +165,5 @@ def test_a_graph_equals_eager_bit_for_bit(k, steps):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_of_capture_is_killed_on_a_gpu(fault):
     config = rounds_config(4, device="cuda", batch=7)
-    with pytest.raises((AssertionError, CaptureRefused, ReplayError)):
+    with pytest.raises((AssertionError, CaptureRefused, AddressChanged)):
         check_twins(config, lambda config, model: make_faulty(fault, config, model), rounds=24)

@@ -26,6 +26,11 @@ def interpreted(script: str, *arguments: str) -> str:
     return done.stdout
 
 
+def test_the_bounds_of_every_access_are_checked_in_the_interpreter():
+    """The checks below all run under it."""
+    assert interpreted("bounds.py") == "clean\ncaught read\ncaught written\ncaught read\ncaught written\n"
+
+
 def test_the_kernels_equal_the_loops_and_stay_inside_their_tensors():
     assert interpreted("books_check.py", "2", "cpu", "4,3,16", "8,7,24", "3,3,8", "2,1,8", "5,2,40") == "equal\n"
 

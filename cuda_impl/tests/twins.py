@@ -13,7 +13,6 @@ from frontier_oracle.oracle.contract import DraftConfig, DraftModel
 from frontier_oracle.property_tests.probe import DigestProbe
 
 sys.path.insert(0, str(Path(__file__).parent))
-from gpu_bridge import state_of  # noqa: E402
 from slow_loops import Feeder  # noqa: E402
 
 Factory = Callable[[DraftConfig, DraftModel], FrontierDrafter]
@@ -33,6 +32,11 @@ def books_of(drafter: FrontierDrafter, bucket: int) -> list[torch.Tensor]:
         view.hidden,
         view.valid_lens,
     ]
+
+
+def state_of(probe: DigestProbe) -> list[torch.Tensor]:
+    """Every cell of a probe."""
+    return [*probe.kv, probe.ring, probe.ckpt]
 
 
 def check_twins(config: DraftConfig, captured: Factory, rounds: int, seed: int = 0) -> int:

@@ -59,7 +59,7 @@ SHORT_CHUNK_AFTER_HIT = Deviation(
     "short_chunk_after_hit", "the stash reaches below the hit boundary with values of the slot's previous owner"
 )
 DONOR_CONTINUATION = Deviation(
-    "donor_continuation", "pages keyed by their own tokens bring entries that consumed the donor's next tokens"
+    "donor_continuation", "a prefix hit brings entries that consumed the donor's next tokens, which no key covers"
 )
 REJECTED_DRAFTS = Deviation(
     "rejected_drafts", "rows before the verify window keep the drafts that a later round rejected: stale for ever"
@@ -91,7 +91,8 @@ class Design:
     cells_before_zero: where clamped rows write, on cells that count on from position 0, or all on position 0's.
     chunk_tail: what the last rows of a mid-prompt chunk consume. rerun: a final chunk re-runs rows P-steps..s-1 from
     the stash (S13). prefix_policy: what a prefix-cache page is keyed by (S21). padding: how a padded batch row is
-    told (S20). one_layer: every step runs the one draft layer.
+    told (S20). one_layer: every step runs the one draft layer. notes: how the engine does it, where another way would
+    give the same entries.
     """
 
     name: str
@@ -111,4 +112,5 @@ class Design:
     prefix_policy: PrefixPolicy = "tokens"
     padding: Literal["null_page", "pad_slot", "negative_accept"] = "null_page"
     one_layer: bool = False
+    notes: tuple[str, ...] = ()
     deviations: tuple[Deviation, ...] = ()

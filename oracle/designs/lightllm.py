@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from frontier_oracle.oracle.designs.declaration import DONOR_CONTINUATION, OWN_ARGMAX, REJECTED_DRAFTS, Design
+from frontier_oracle.oracle.designs.declaration import (
+    CHUNK_TAIL_SAMPLE,
+    DONOR_CONTINUATION,
+    OWN_ARGMAX,
+    REJECTED_DRAFTS,
+    Design,
+)
 
 # Right at the accept row, where the argmax is the draft; elsewhere, the prompt included, it need not be what was
 # committed. The tail of a chunk is taken as in SGLang, of which the sources say nothing.
@@ -14,5 +20,5 @@ LIGHTLLM_VANILLA = Design(
     sample="accept_row",
     chunk_tail="sampled",
     prefix_policy="tokens",
-    deviations=(OWN_ARGMAX, REJECTED_DRAFTS, DONOR_CONTINUATION),
+    deviations=(OWN_ARGMAX, REJECTED_DRAFTS, CHUNK_TAIL_SAMPLE, DONOR_CONTINUATION),
 )

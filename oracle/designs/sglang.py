@@ -17,6 +17,7 @@ SGLANG_DEFAULT = Design(
     chunk_tail="sampled",
     prefix_policy="bigram",
     padding="pad_slot",
+    notes=("ids are rotated left once a depth, and the draft goes in at the accept row",),
     deviations=(REJECTED_DRAFTS, CHUNK_TAIL_SAMPLE, DONOR_CONTINUATION),
 )
 
@@ -31,5 +32,9 @@ SGLANG_BOUNDARY_FIX = replace(
     stash="pairs",
     stash_length="front",
     stash_validity="valid_lens",
+    notes=(
+        "ids are rotated left once a depth, and the draft goes in at the accept row",
+        "the KV of the W-1 warm-up rows goes to a sacrificial slot: here they store nothing",
+    ),
     deviations=(CHUNK_TAIL_SAMPLE, DONOR_CONTINUATION),
 )

@@ -7,6 +7,7 @@ from frontier_oracle.oracle.designs.declaration import (
     DONOR_CONTINUATION,
     FULL_ACCEPT_HOLE,
     HIDDEN_LEFT_BEHIND,
+    SHORT_CHUNK_AFTER_HIT,
     Design,
 )
 
@@ -22,5 +23,12 @@ TENSORRT_LLM_VANILLA = Design(
     stash_validity="assumed",
     chunk_tail="sampled",
     prefix_policy="tokens",
-    deviations=(FULL_ACCEPT_HOLE, HIDDEN_LEFT_BEHIND, CHUNK_TAIL_SAMPLE, DONOR_CONTINUATION),
+    notes=("the stash is updated before drafting, and is then the window itself",),
+    deviations=(
+        FULL_ACCEPT_HOLE,
+        HIDDEN_LEFT_BEHIND,
+        CHUNK_TAIL_SAMPLE,
+        SHORT_CHUNK_AFTER_HIT,
+        DONOR_CONTINUATION,
+    ),
 )

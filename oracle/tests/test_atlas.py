@@ -19,9 +19,10 @@ from frontier_oracle.oracle.atlas import (
     lower_bound_rows,
     run_block,
     run_request,
-    schedule,
 )
 from frontier_oracle.oracle.atlas_tables import COLUMNS, as_data, as_markdown, table_rows
+from frontier_oracle.oracle.design_batch import DesignBatch
+from frontier_oracle.oracle.design_engine import schedule
 from frontier_oracle.oracle.designs import (
     DESIGNS,
     FRONTIER,
@@ -31,6 +32,7 @@ from frontier_oracle.oracle.designs import (
     VLLM_MULTI_MODULE,
 )
 from frontier_oracle.oracle.errors import ScenarioError, SpecError, UsageError
+from frontier_oracle.oracle.free_running import Truth, rounds_needed, truth_of
 from frontier_oracle.oracle.spec import Spec
 
 SOUND = (FRONTIER, MINIMAL, TOKENSPEED_LOOKBACK, SGLANG_BOUNDARY_FIX, VLLM_MULTI_MODULE)
@@ -67,7 +69,7 @@ def test_sound_designs_are_exact_over_all_accept_sequences(k: int) -> None:
     result = atlas(exhaustive(k, 0, 4), k=k, designs=SOUND)
     for run in result.designs:
         assert run.exact, run
-        assert len(run.grids) == k**4 and run.verify_rounds == 4 * k**4
+        assert len(run.grids) == k**4 and run.verify_rounds == run.decode_rounds == 4 * k**4
 
 
 @pytest.mark.parametrize("k,left_behind", [(3, 4), (4, 12), (5, 24)])
@@ -80,6 +82,48 @@ def test_k_rows_leave_shifted_hiddens_behind(k: int, left_behind: int) -> None:
     assert result.states["stale"] == result.states["unwritten"] == 0
     enough = replace(shifted, first_rows="verify", rows="lookback", stash="depth0_outputs", sample="accept_row")
     assert atlas(exhaustive(k, 0, 4), k=k, designs=[replace(enough, stash_length="steps-1")]).designs[0].exact
+
+
+WRONG_DRAFTS = ("tokenspeed_unrepaired", "sglang_default", "vllm_step3p5", "tensorrt_llm_vanilla", "lightllm_vanilla")
+
+
+def test_wrong_drafts_cost_verify_rounds() -> None:
+    """S25: left to its own drafts a design needs the ideal's rounds where it drafts the same, and more where it does
+    not. Where nothing would be accepted anyway wrong drafts cost nothing."""
+    rounds = {run.name: run.verify_rounds for run in atlas([(1, 4, 2, 1), (4, 4, 4, 4)]).designs}
+    assert {name for name, needed in rounds.items() if needed != 8} == set(WRONG_DRAFTS)
+    assert all((needed or 0) >= 8 for needed in rounds.values())
+    assert {run.verify_rounds for run in atlas([(1, 1, 1, 1)]).designs} == {4}
+
+
+def test_lookback_and_frontier_need_equal_rounds_for_one_shot_prompts_only() -> None:
+    """Their drafts are equal for prompts of at least k tokens in one chunk; in chunks lookback's are not the ideal's
+    (SEMANTICS section 9), and cost it rounds."""
+    pair = (TOKENSPEED_LOOKBACK, FRONTIER)
+    sequences = [drawn(4, 0, 24, seed) for seed in range(8)]
+    assert [run.verify_rounds for run in atlas(sequences, prompt=4, designs=pair).designs] == [8 * 24, 8 * 24]
+    lookback, frontier = (run.verify_rounds for run in atlas(sequences, chunks=(5, 5, 2), designs=pair).designs)
+    assert lookback is not None and lookback > 8 * 24 == frontier
+
+
+def test_a_truth_is_what_the_ideal_accepts() -> None:
+    """A drafter that is told the ideal's drafts needs its rounds; one that is told others needs a round a token."""
+    accepts, lengths = np.array([[1, 4, 2], [3, 1, 1]]), np.array([3, 1])
+    truth = truth_of(Spec(4), 12, accepts, lengths)
+    assert truth.end.tolist() == [12 + 7, 12 + 3]
+    assert rounds_needed(DesignBatch(FRONTIER, Spec(4), 2, 12, (), 30), truth).tolist() == [3, 1]
+    others = Truth(np.where(np.arange(truth.tokens.shape[1]) > 12, truth.tokens + 1, truth.tokens), truth.end)
+    assert rounds_needed(DesignBatch(FRONTIER, Spec(4), 2, 12, (), 30), others).tolist() == [7, 3]
+
+
+def test_the_deviations_are_those_seen() -> None:
+    seen = {run.name: run.deviations for run in atlas([(2, 2)]).designs}
+    assert seen["sglang_default"] == ("rejected_drafts",) and seen["frontier"] == ()
+    assert seen["tensorrt_llm_vanilla"] == ("hidden_left_behind",)  # no full accept, no chunks, no hit
+    assert atlas([(1, 1)], chunks=(6, 6)).design("sglang_default").deviations == (
+        "rejected_drafts",
+        "chunk_tail_sample",
+    )
 
 
 def test_rows_run_and_their_lower_bound() -> None:

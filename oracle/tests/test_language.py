@@ -141,7 +141,7 @@ def test_what_does_not_parse_is_named(text: str, error: type[Exception], says: s
         ("a: p1 | a1, a1 a1", 'event 2 "a1 a1": request a stands twice'),
         ("a: p2 chunks 1,1 held | +a a", r'event 1 "\+a a": request a stands twice'),
         ("+", r'event 0 "\+": empty batch'),
-        ("a: p1 | a0", 'event 1 "a0": accept length 0 of request a is outside 1..3'),
+        ("a: p1 | a0", r'event 1 "a0": every row is idle \(a0\): at least one must accept 1..3'),
         ("a: p1 | a2, a4", r'event 2 "a4": accept length 4 of request a is outside 1..3 \(min\(k, steps\+1\)\)'),
         ("a: p1 | b: p1 | a1 b1 /1", 'event 2 "a1 b1 /1": bucket of 1 rows is smaller than the batch of 2'),
         ("a: p0", 'event 0 "a: p0": prompt of 0'),

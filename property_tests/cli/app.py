@@ -12,13 +12,26 @@ from typing import Annotated, Any
 import typer
 
 from frontier_oracle.oracle.errors import UsageError
-from frontier_oracle.property_tests.cli import atlas, bench, doctor, exits, explain, gate, replay, traces
+from frontier_oracle.property_tests.cli import (
+    atlas,
+    bench,
+    check,
+    doctor,
+    exits,
+    explain,
+    fuzz,
+    gate,
+    manual,
+    replay,
+    simulate,
+    traces,
+    train,
+)
 
 PROGRAM = "frontier-oracle"
 
 app = typer.Typer(
     help="Proves that speculative-decoding drafters keep their books right.",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -26,13 +39,18 @@ app = typer.Typer(
     "missing, 5 nothing ran, 130 interrupted.",
 )
 app.command("gate", short_help="Hold drafters to the oracle; a table, one verdict.")(gate.gate)
+app.command("fuzz", short_help="Random scenarios without end; keeps what it finds.")(fuzz.fuzz)
 app.command("replay", short_help="Run one scenario, or a repro file, again.")(replay.replay)
 app.command("explain", short_help="Tell why a scenario fails.")(explain.explain)
+app.command("check", short_help="Judge rounds that an engine logged.")(check.check)
 app.command("doctor", short_help="Find the usual mistakes of an adapter.")(doctor.doctor)
 app.command("atlas", short_help="Compare every drafter design on the same accepts.")(atlas.atlas)
+app.command("simulate", short_help="Serve text by a real model under any drafter design.")(simulate.simulate)
 app.command("report", short_help="Report on accept lengths in any engine's shape.")(traces.report)
 app.command("compare", short_help="Compare two runs' accept lengths.")(traces.compare)
+app.command("train", short_help="Train a target and its MTP chain.")(train.train)
 app.add_typer(bench.app, name="bench", short_help="Measure the checking, or a drafter's round on a GPU.")
+manual.attach(app)
 
 
 def _print_version(wanted: bool) -> None:
@@ -77,16 +95,30 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _refuse("interrupted", exits.INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read stdout has gone; what is still buffered has nowhere to go when Python exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.DIVERGENCE
+        return _reader_gone()
     except SystemExit as error:  # never the verbs' own: a verdict that an adapter makes up is none
+        if isinstance(error.__context__, BrokenPipeError):  # click and rich make one of a closed pipe
+            return _reader_gone()
+        if _completing(arguments):
+            return error.code if isinstance(error.code, int) else exits.EQUAL
         return _refuse(f"the system under test ended the program (exit {error.code})", exits.USAGE)
     except Exception as error:
         if hasattr(error, "format_message"):  # click's usage errors; newer typers bring a click of their own
             return _refuse(_usage(error), exits.USAGE)
         traceback.print_exc()
         return _refuse("internal error: this is a bug of frontier-oracle, please report the lines above", exits.CRASH)
+
+
+def _reader_gone() -> int:
+    """Whoever read stdout has gone; what is still buffered has nowhere to go when Python exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return exits.DIVERGENCE
+
+
+def _completing(arguments: Sequence[str]) -> bool:
+    """typer answers the shell, or shows and installs its script, and leaves."""
+    asked = ("--show-completion", "--install-completion")
+    return "_FRONTIER_ORACLE_COMPLETE" in os.environ or any(word in asked for word in arguments)
 
 
 def _usage(error: Any) -> str:

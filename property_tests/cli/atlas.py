@@ -26,7 +26,7 @@ from frontier_oracle.property_tests.cli import exits
 from frontier_oracle.reports.traces import clip, read_directory
 
 MOST_SEQUENCES = 200_000
-_HEADERS = {"unwritten": "un-\nwritten"}
+_HEADERS = {"unwritten": "un-\nwrit-\nten", "tainted": "tain-\nted", "foreign": "for-\neign"}
 
 
 class AtlasFormat(StrEnum):
@@ -40,17 +40,21 @@ class AtlasFormat(StrEnum):
 def atlas(
     k: Annotated[int, typer.Option("--k", help="Rows of a verify window.")] = 4,
     steps: Annotated[int, typer.Option("--steps", help="Draft depths; 0 is k-1.")] = 0,
-    accepts: Annotated[str, typer.Option("--accepts", metavar="1,4,2", help="One sequence of accept lengths.")] = "",
-    random: Annotated[int, typer.Option("--random", metavar="R", help="R random accept lengths.")] = 0,
+    accepts: Annotated[
+        str | None, typer.Option("--accepts", metavar="1,4,2", help="One sequence of accept lengths.")
+    ] = None,
+    random: Annotated[int | None, typer.Option("--random", metavar="R", help="R random accept lengths.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="What --random follows from.")] = 0,
     traces: Annotated[
         Path | None, typer.Option("--traces", metavar="DIR", help="Sequences of Spec-Bench *.jsonl files below DIR.")
     ] = None,
-    exhaustive: Annotated[int, typer.Option("--exhaustive", metavar="R", help="Every sequence of R rounds.")] = 0,
+    exhaustive: Annotated[
+        int | None, typer.Option("--exhaustive", metavar="R", help="Every sequence of R rounds.")
+    ] = None,
     prompt: Annotated[int, typer.Option("--prompt", metavar="P", help="Prompt tokens.")] = 12,
     chunks: Annotated[
-        str, typer.Option("--chunks", metavar="5,5,2", help="Sizes of the prompt's chunks. Default: one.")
-    ] = "",
+        str | None, typer.Option("--chunks", metavar="5,5,2", help="Sizes of the prompt's chunks. Default: one.")
+    ] = None,
     format_: Annotated[AtlasFormat, typer.Option("--format", help="table, json or md, on stdout.")] = AtlasFormat.TABLE,
     plot: Annotated[
         Path | None,
@@ -65,7 +69,9 @@ def atlas(
     if plot is not None and importlib.util.find_spec("matplotlib") is None:
         raise UsageError("--plot needs matplotlib: pip install 'frontier-oracle[reports]'")
     with _showing(len(sequences)) as progress:
-        table = runs.atlas(sequences, k, steps, prompt, _numbers(chunks, "--chunks"), progress=progress)
+        table = runs.atlas(
+            sequences, k, steps, prompt, _numbers(chunks, "--chunks") if chunks is not None else (), progress=progress
+        )
     if plot is not None:
         _plot(table, plot)
     if format_ is AtlasFormat.JSON:
@@ -78,15 +84,21 @@ def atlas(
 
 
 def _sequences(
-    k: int, steps: int, accepts: str, random: int, seed: int, traces: Path | None, exhaustive: int
+    k: int,
+    steps: int,
+    accepts: str | None,
+    random: int | None,
+    seed: int,
+    traces: Path | None,
+    exhaustive: int | None,
 ) -> list[tuple[int, ...]]:
     """The accept sequences that the options name."""
     given = {"--accepts": accepts, "--random": random, "--traces": traces, "--exhaustive": exhaustive}
-    named = [option for option, value in given.items() if value]
+    named = [option for option, value in given.items() if value is not None]
     if len(named) > 1:
         raise UsageError(f"{' and '.join(named)}: name one of them")
     for option, value in (("--random", random), ("--exhaustive", exhaustive)):
-        if value < 0:
+        if value is not None and value < 1:
             raise UsageError(f"{option} {value}: expected a number of rounds >= 1")
     most = Spec(k, steps).max_accept
     if random:
@@ -102,13 +114,13 @@ def _sequences(
         if not found:
             raise UsageError(f"--traces {traces}: no accept lengths below it; expected Spec-Bench *.jsonl files")
         return found
-    return [tuple(_numbers(accepts or "1,1,1,1", "--accepts"))]
+    return [tuple(_numbers("1,1,1,1" if accepts is None else accepts, "--accepts"))]
 
 
 def _numbers(text: str, option: str) -> list[int]:
-    """1,4,2 as numbers; "" is none."""
+    """1,4,2 as numbers."""
     try:
-        return [int(part) for part in text.split(",")] if text else []
+        return [int(part) for part in text.split(",")]
     except ValueError:
         raise UsageError(f"{option} {text!r}: expected numbers with commas between, as 1,4,2") from None
 
@@ -135,17 +147,25 @@ def _plot(table: runs.Atlas, path: Path) -> None:
 
 
 def _print_table(table: runs.Atlas) -> None:
-    """Narrow enough for 80 columns; json and md have everything."""
+    """Narrow enough for 80 columns. off: decode rounds whose drafts are not the ideal's; needs: verify rounds when left
+    to its own drafts."""
     console = Console(width=None if sys.stdout.isatty() else 120)
     grid = Table(title=caption(table), title_justify="left", box=None, padding=(0, 1, 0, 0))
-    states = [state for state in runs.STATES if state != "foreign" or any(r.states[state] for r in table.designs)]
+    states = runs.STATES
     grid.add_column("design", no_wrap=True)
-    for header in ("rows", "x\nbound", *(_HEADERS.get(state, state) for state in states), "rounds\noff"):
+    for header in (
+        "rows",
+        "x\nbound",
+        *(_HEADERS.get(state, state) for state in states),
+        "off",
+        "needs",
+    ):
         grid.add_column(header, justify="right", no_wrap=True)
     grid.add_column("exact")
     for run in table.designs:
         bound = f"{run.rows / run.lower_bound_rows:.2f}" if run.lower_bound_rows else "-"
         cells = [str(run.states[state]) for state in states]
-        off = f"{run.draft_mismatch_rounds}/{run.verify_rounds}"
-        grid.add_row(run.name, str(run.rows), bound, *cells, off, "yes" if run.exact else "no")
+        off = f"{run.draft_mismatch_rounds}/{run.decode_rounds}"
+        needed = "-" if run.verify_rounds is None else str(run.verify_rounds)
+        grid.add_row(run.name, str(run.rows), bound, *cells, off, needed, "yes" if run.exact else "no")
     console.print(grid)

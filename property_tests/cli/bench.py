@@ -54,6 +54,41 @@ def oracle(
     return exits.EQUAL
 
 
+@app.command("fuzz")
+def fuzz(
+    pick: Annotated[
+        str, typer.Option(metavar="N,N,...", help="Seeds that every fault is killed under, and the hard are picked on.")
+    ] = "0,1,2",
+    compare: Annotated[str, typer.Option(metavar="N,N,...", help="Seeds that the hard are compared on.")] = "10,11,12",
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Worker processes.")] = 1,
+    format: FormatOption = Format.TABLE,
+) -> int:
+    """Request-rounds until fuzzing kills each planted fault, choosing scenarios by coverage and by chance."""
+    exits.need_torch()
+    from frontier_oracle.property_tests.fuzz.pool import Here, Processes
+    from frontier_oracle.property_tests.fuzz.rounds_to_kill import bench
+    from frontier_oracle.property_tests.gate.environment import environment
+    from frontier_oracle.property_tests.render import jsonout, kills
+
+    seeds = [_seeds(pick, "--pick"), _seeds(compare, "--compare")]
+    pool = Here() if jobs == 1 else Processes(jobs)
+    try:
+        with own_stdout():
+            found = bench(pool, *seeds)
+    finally:
+        pool.stop()
+    where = environment()
+    typer.echo(jsonout.dumps({"environment": where, **found}) if format is Format.JSON else kills.render(found))
+    return exits.EQUAL
+
+
+def _seeds(text: str, option: str) -> list[int]:
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise UsageError(f"{option} {text!r}: expected seeds separated by commas, as 0,1,2")
+    return [int(part) for part in parts]
+
+
 class Part(StrEnum):
     """What ``bench round`` measures."""
 

@@ -44,7 +44,12 @@ def gate(
     save: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write a repro file there for each failing scenario.")
     ] = None,
-    require_cuda: Annotated[bool, typer.Option("--require-cuda", help="Exit 3 where there is no CUDA device.")] = False,
+    require_cuda: Annotated[
+        bool, typer.Option("--require-cuda", help="Check the built-in systems for a GPU too; exit 3 without one.")
+    ] = False,
+    corpus: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Replay every repro file of it too, as 'fuzz' left them.")
+    ] = None,
     mutants: Annotated[bool, typer.Option(help="Plant faults, and fail if one survives.")] = True,
     jobs: Annotated[int, typer.Option(min=0, help="Worker processes; 0: one a core.")] = 0,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print failures and the verdict only.")] = False,
@@ -61,7 +66,7 @@ def gate(
     from frontier_oracle.property_tests.cli.progress import showing
     from frontier_oracle.property_tests.gate.run import GateOptions, run_gate
 
-    options = GateOptions(tuple(system or ()), profile, seed, traces, jobs, mutants)
+    options = GateOptions(tuple(system or ()), profile, seed, traces, jobs, mutants, require_cuda, corpus)
     with own_stdout(), showing(quiet) as progress:
         result = run_gate(options, progress)
     pending: dict[Path, Repro] = {}
@@ -71,7 +76,7 @@ def gate(
         with own_stdout():
             result, pending = name_repros(result, save)
     try:  # the result is shown first: a full disk does not take it away, nor a reader that leaves the files
-        _show(result, format, quiet)
+        show(result, format, quiet)
     finally:
         _write(pending, files, result)
     return {EQUAL: exits.EQUAL, DIVERGENCE: exits.DIVERGENCE, NOTHING_RAN: exits.NOTHING_RAN}[result.verdict]
@@ -86,7 +91,8 @@ def _check_folders(traces: Path | None, save: Path | None) -> None:
         raise UsageError(f"--save {save}: is a file, expected a directory")
 
 
-def _show(result: GateReport, format: Format, quiet: bool) -> None:
+def show(result: GateReport, format: Format, quiet: bool) -> None:
+    """Print the report, and on GitHub its annotations."""
     typer.echo(_text(result, format, quiet))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         _annotate(result, format)

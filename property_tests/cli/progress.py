@@ -22,18 +22,19 @@ def showing(quiet: bool) -> Iterator[Progress]:
     if quiet:
         yield Progress()
     elif sys.stderr.isatty():
-        with _bar() as bar:
-            task = bar.add_task("starting", total=None)
+        with bar() as shown:
+            task = shown.add_task("starting", total=None)
 
             def advance(progress: Progress, label: str) -> None:
-                bar.update(task, total=progress.total, completed=progress.done, description=label)
+                shown.update(task, total=progress.total, completed=progress.done, description=label)
 
             yield Progress(on_change=advance)
     else:
         yield Progress(on_change=_Lines().show)
 
 
-def _bar() -> Bar:
+def bar() -> Bar:
+    """A bar on stderr, gone when it is done."""
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     return Bar(*columns, console=Console(file=sys.stderr), transient=True)
 

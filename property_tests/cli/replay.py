@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from frontier_oracle.property_tests.cli import exits
@@ -15,10 +18,24 @@ from frontier_oracle.property_tests.cli.options import (
 from frontier_oracle.property_tests.gate.results import DIVERGENCE, EQUAL, NOTHING_RAN
 
 
-def replay(source: SourceArgument, system: SystemOption = "", format: FormatOption = Format.TABLE) -> int:
+def replay(
+    source: SourceArgument,
+    system: SystemOption = "",
+    format: FormatOption = Format.TABLE,
+    history: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the rounds there as a history, as an engine's log would have them."),
+    ] = None,
+) -> int:
     """Run a scenario (its text, or a repro file) and say what it finds. Exit 1 if it diverges from what the system
     declares, 5 if the scenario has no round."""
-    return run(source, system, format, every=False)
+    code = run(source, system, format, every=False)
+    if history is not None:
+        from frontier_oracle.property_tests.recording import record
+
+        with own_stdout():
+            record(source, system, history)
+    return code
 
 
 def run(source: str, system: str, format: Format, every: bool) -> int:

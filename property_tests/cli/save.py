@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 from frontier_oracle.oracle import repro
-from frontier_oracle.oracle.language import parse
-from frontier_oracle.oracle.rules import Finding
-from frontier_oracle.property_tests.gate.results import CheckResult, FindingReport, GateReport
+from frontier_oracle.property_tests.corpus import repro_of
+from frontier_oracle.property_tests.gate.results import CheckResult, GateReport
 from frontier_oracle.property_tests.gate.system import resolve
 
 
@@ -27,15 +25,8 @@ def _named(check: CheckResult, system: str, seed: int, folder: Path, files: dict
     findings = []
     for finding in check.findings:
         if not finding.declared and finding.scenario:
-            path, file = _repro(finding, system, seed, folder)
-            files[path] = file
-            finding = replace(finding, repro=str(path))
+            name, file = repro_of(finding, resolve(system), seed)
+            files[folder / name] = file
+            finding = replace(finding, repro=str(folder / name))
         findings.append(finding)
     return replace(check, findings=tuple(findings))
-
-
-def _repro(finding: FindingReport, system: str, seed: int, folder: Path) -> tuple[Path, repro.Repro]:
-    scenario = parse(finding.scenario)
-    plain = Finding(finding.code, finding.round, finding.request, finding.depth, finding.position, dict(finding.detail))
-    name = f"{finding.code}-{re.sub('[^A-Za-z0-9_.]+', '-', system)}-{repro.fingerprint(scenario)}.json"
-    return folder / name, repro.Repro(scenario, system, seed, plain, resolve(system).policy)

@@ -15,6 +15,9 @@ InputFormatOption = Annotated[
     str | None,
     typer.Option("--input-format", metavar="FORMAT", help="Take the files for this format; default: by their content."),
 ]
+StrictOption = Annotated[
+    bool, typer.Option("--strict", help="Exit 2 if anything in the input is defective or of no known format.")
+]
 
 
 def report(
@@ -23,7 +26,7 @@ def report(
     ],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Directory to write into; it is made.")],
     input_format: InputFormatOption = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 2 if anything in the input is defective.")] = False,
+    strict: StrictOption = False,
     draft_cost: Annotated[
         float | None,
         typer.Option(metavar="X", help="Cost of a draft step in target steps, as 0.05: recommends a number of drafts."),
@@ -49,13 +52,18 @@ def compare(
     b: Annotated[str, typer.Argument(metavar="B", help="What is now.", show_default=False)],
     fail_if_drop: Annotated[
         str | None,
-        typer.Option(metavar="2%", help="Exit 1 if B's mean is lower by more than this, beyond the noise."),
+        typer.Option(
+            metavar="2%",
+            help="Exit 1 if B's mean is lower by more than this, beyond the noise (its interval lies below zero). "
+            "Fewer than 5 requests give no interval: then the drop alone decides.",
+        ),
     ] = None,
     metric: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Definition to compare by; default: the first that both sides tell."),
     ] = None,
     input_format: InputFormatOption = None,
+    strict: StrictOption = False,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Also write a page, JSON and Markdown there.")
     ] = None,
@@ -68,8 +76,10 @@ def compare(
 
     with _writing(out):
         done = comparing.compare(
-            [a], [b], fail_if_drop=fail_if_drop, metric=metric, input_format=input_format, out_dir=out
+            [a], [b], fail_if_drop=fail_if_drop, metric=metric, input_format=input_format, strict=strict, out_dir=out
         )
+    if done.exit_code == exits.USAGE:
+        raise UsageError(done.message)
     typer.echo(jsonout.dumps(done.summary) if format is Format.JSON else compared.render(done))
     return done.exit_code
 

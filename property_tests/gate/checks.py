@@ -13,7 +13,7 @@ import numpy as np
 from frontier_oracle.oracle.language import parse, render
 from frontier_oracle.oracle.play import play
 from frontier_oracle.oracle.rules import RULES
-from frontier_oracle.oracle.scenario import Admit, Decode, Scenario
+from frontier_oracle.oracle.scenario import Admit, Decode, Resume, Scenario
 from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.oracle.timeline import Timeline
 from frontier_oracle.property_tests.bulk import BulkResult, run_bulk
@@ -23,8 +23,11 @@ from frontier_oracle.property_tests.driver import TorchDrafter
 from frontier_oracle.property_tests.exhaustive import all_accepts, run_exhaustive
 from frontier_oracle.property_tests.gate.judged import Judged, describe, judge, report_failure
 from frontier_oracle.property_tests.gate.known import KNOWN
+from frontier_oracle.property_tests.gate.replays import replay_differs
 from frontier_oracle.property_tests.gate.results import CheckResult, FindingReport
 from frontier_oracle.property_tests.gate.system import SystemUnderTest
+from frontier_oracle.property_tests.registry import EAGER, load_system
+from frontier_oracle.property_tests.shield import device_of, on_device
 from frontier_oracle.reports.traces import clip
 
 MAX_REPORTS = 3
@@ -110,7 +113,7 @@ def drawn_events(system: SystemUnderTest) -> frozenset[str]:
 def supported(system: SystemUnderTest, scenario: Scenario) -> bool:
     """Whether a system claims what a scenario asks for."""
     for event in scenario.events:
-        if isinstance(event, Admit) and event.like is not None and "adopt" not in system.capabilities:
+        if isinstance(event, Admit | Resume) and event.like is not None and "adopt" not in system.capabilities:
             return False
         if isinstance(event, Admit) and event.media and "media" not in system.capabilities:
             return False
@@ -174,6 +177,21 @@ def determinism(system: SystemUnderTest, seed: int, count: int) -> Checked:
         if first != again and not tally.findings:
             tally.findings.append(_plain("FO601", render(scenario), "two runs differ"))
     return tally.result("determinism", "determinism")
+
+
+def replays(system: SystemUnderTest, seed: int, count: int) -> Checked:
+    """Captured rounds leave what the same rounds leave when they run eagerly, bit for bit (S23)."""
+    tally = Tally()
+    eager = on_device(load_system(EAGER[system.name]), device_of(system.factory))
+    limits = Limits(hits="adopt" in system.capabilities, padding="padding" in system.capabilities)
+    for index in range(count):
+        scenario = random_scenario(seed, index, limits)
+        differs, rounds = replay_differs(system.factory, eager, scenario, system.policy)
+        tally.cases += 1
+        tally.request_rounds += rounds
+        if differs is not None and not tally.findings:
+            tally.findings.append(_plain(differs.code, render(scenario), differs.detail["because"]))
+    return tally.result("replays", "replays")
 
 
 def _record(system: SystemUnderTest, scenario: Scenario) -> list[bytes]:

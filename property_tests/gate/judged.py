@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import count
 
 from frontier_oracle.oracle.deviations import compare as compare_sets
 from frontier_oracle.oracle.deviations import predict
@@ -63,11 +64,16 @@ def report_failure(
     judged: Judged,
     guard: bool = False,
     max_seconds: float = SHRINK_SECONDS,
+    max_tries: int | None = None,
 ) -> FindingReport:
-    """Shrink a failing scenario for the code of its first undeclared finding, and report that."""
+    """Shrink a failing scenario for the code of its first undeclared finding, and report that. max_tries: the most
+    candidates that are run, for results that do not depend on how fast the machine is."""
     code = judged.undeclared[0].code
+    tries = count(1)
 
     def still_fails(candidate: Scenario) -> bool:
+        if max_tries is not None and next(tries) > max_tries:
+            return False
         try:
             again = judge(system, candidate, guard)
         except AdapterError:

@@ -33,6 +33,9 @@ KNOWN: dict[str, str] = {
     ),
     "padded rows beside a parked slot": "k4 page4 | a: p4 | b: p5 | a2 b1, a1 /4, b3 /4",
     "batch of 4, then 2 padded to 4": "k2 page4 | a: p3 | b: p3 | c: p3 | d: p3 | a1 b2 c1 d2, b1 d2 /4, d1 b1 /4",
+    "batch of 4, then 3 in the same bucket": (
+        "k4 page4 | a: p4 | b: p5 | c: p6 | d: p7 | a2 b1 c3 d4, c1 a2 b3, d2 b1 a4, a1"
+    ),
     "slot reuse without a hit": "k4 page4 | a: p9 | a2, a3 | end a | b: p2 chunks 1,1 | b1, b1, b4",
     "ring of pages and conv ring wrap": "k4 page4w8,16 | a: p6 | a4, a4, a4, a4, a4, a4, a1, a1",
     "page boundary crossed by a window": "k4 page4 | a: p6 | a1, a1, a1, a1 | b: p9 hit a 8 | b1 a1",

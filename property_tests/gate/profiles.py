@@ -10,7 +10,7 @@ class Profile:
     """scenarios, bulk_rounds: per system; exhaustive: (k, rounds) pairs; traces: (k, rounds) pairs, k is what accept
     lengths are clipped to, and above so many rounds only every n-th sequence is driven; trace_block: rounds a trace
     drives one request for; shards: tasks the random work is split into; twice: scenarios run a
-    second time, to see the same bytes."""
+    second time, to see the same bytes; served: prompts that the bundled model is given, and output tokens of each."""
 
     name: str
     scenarios: int
@@ -20,6 +20,7 @@ class Profile:
     trace_block: int
     shards: int
     twice: int
+    served: tuple[int, int] = (0, 0)
 
     def light(self) -> Profile:
         """For systems that stand beside the ones that a run is about: the same checks on a part of the work, the
@@ -39,8 +40,8 @@ class Profile:
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile("dev", 200, 20_000, ((2, 6), (3, 5), (4, 4)), ((4, 20_000),), 32, 2, 10),
-        Profile("ci", 1_010, 105_000, ((2, 6), (3, 6), (4, 6)), ((4, 200_000), (8, 20_000)), 32, 4, 15),
+        Profile("dev", 200, 20_000, ((2, 6), (3, 5), (4, 4)), ((4, 20_000),), 32, 2, 10, (8, 16)),
+        Profile("ci", 1_010, 105_000, ((2, 6), (3, 6), (4, 6)), ((4, 200_000), (8, 20_000)), 32, 4, 15, (16, 32)),
         Profile(
             "nightly",
             20_000,
@@ -50,6 +51,7 @@ PROFILES = {
             256,
             16,
             200,
+            (48, 64),
         ),
     )
 }

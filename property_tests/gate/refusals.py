@@ -15,6 +15,7 @@ from frontier_oracle.oracle.timeline import Timeline
 from frontier_oracle.property_tests.gate.results import CheckResult, FindingReport
 from frontier_oracle.property_tests.gate.system import SystemUnderTest
 from frontier_oracle.property_tests.probe import DigestProbe
+from frontier_oracle.property_tests.shield import placed_config
 
 # (what is asked, whether it must be refused, change of the configuration, forward mode)
 Case = tuple[str, bool, dict[str, Any], str]
@@ -47,7 +48,7 @@ def refusals(system: SystemUnderTest) -> tuple[CheckResult, frozenset[str]]:
 
 def _ask(system: SystemUnderTest, case: Case) -> list[FindingReport]:
     what, must_refuse, changes, mode = case
-    config = replace(Timeline(parse("k3 page2 | a: p1")).config(), **changes)
+    config = placed_config(system.factory, replace(Timeline(parse("k3 page2 | a: p1")).config(), **changes))
 
     def serve() -> None:
         made = system.factory(config, DigestProbe(config))

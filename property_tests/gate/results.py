@@ -36,8 +36,8 @@ class FindingReport:
 @dataclass(frozen=True)
 class CheckResult:
     """One check of one system. kind: "inductive", "base", "exhaustive", "known", "random", "bulk", "traces",
-    "determinism", "refusals". skipped: why it did not run (counted as skipped, never as passed). notes: facts worth a
-    line, such as how many trace rounds were clipped to k."""
+    "determinism", "replays", "refusals", "model", "corpus". skipped: why it did not run (counted as skipped, never as
+    passed). notes: facts worth a line, such as how many trace rounds were clipped to k."""
 
     id: str
     kind: str
@@ -84,6 +84,16 @@ class MutantResult:
 
 
 @dataclass(frozen=True)
+class ModelResult:
+    """The bundled model on real text. checks: one a design; fault: a verification that is not lossless; opening: what
+    it showed, in a sentence."""
+
+    checks: tuple[CheckResult, ...]
+    fault: MutantResult
+    opening: str
+
+
+@dataclass(frozen=True)
 class DeviationSeen:
     """A declared deviation of a system, and whether any check met it."""
 
@@ -96,7 +106,7 @@ class DeviationSeen:
 @dataclass(frozen=True)
 class GateReport:
     """A whole run. verdict is EQUAL, DIVERGENCE or NOTHING_RAN; sentence says it in words; environment: version,
-    python, torch, numpy, machine, cores, commit."""
+    python, torch, numpy, machine, cores, commit; opening: what the bundled model showed, "" where it did not run."""
 
     verdict: str
     sentence: str
@@ -107,3 +117,4 @@ class GateReport:
     deviations: tuple[DeviationSeen, ...]
     environment: dict[str, str]
     seconds: float
+    opening: str = ""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +15,9 @@ from typing import Any
 
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.property_tests.gate import checks, shrink_budget
+from frontier_oracle.property_tests.gate.corpus_check import replayed, texts
 from frontier_oracle.property_tests.gate.environment import environment
+from frontier_oracle.property_tests.gate.model import serve_text
 from frontier_oracle.property_tests.gate.profiles import PROFILES, Profile
 from frontier_oracle.property_tests.gate.refusals import refusals
 from frontier_oracle.property_tests.gate.results import (
@@ -28,6 +27,7 @@ from frontier_oracle.property_tests.gate.results import (
     CheckResult,
     DeviationSeen,
     GateReport,
+    ModelResult,
     MutantResult,
     SystemResult,
 )
@@ -35,17 +35,19 @@ from frontier_oracle.property_tests.gate.shrink_budget import Budgets
 from frontier_oracle.property_tests.gate.system import SystemUnderTest, resolve
 from frontier_oracle.property_tests.inductive import base_check, inductive_check
 from frontier_oracle.property_tests.mutants.survey import cases, survey
-from frontier_oracle.property_tests.registry import DEFAULT, LIGHT
+from frontier_oracle.property_tests.registry import DEFAULT, EAGER, LIGHT, NEED_CUDA
+from frontier_oracle.property_tests.workers import no_interrupts, start_worker
 from frontier_oracle.reports.traces import bundled_path, read_accept_lengths, read_directory
 
 NOT_PROVEN = "Not proven: attention and rotary numerics, samplers, quantised KV, and the model's own quality."
+MODEL = "bundled model"
 
 
 @dataclass(frozen=True)
 class GateOptions:
     """What to run. systems: names, each with the whole profile, () for the built-in ones, some of them with its light
-    form; traces: a directory of accept sequences beside the
-    bundled ones; jobs: worker processes, 0 for one a core."""
+    form; cuda: among these the ones that need a CUDA device; traces: a directory of accept sequences beside the bundled
+    ones; jobs: worker processes, 0 for one a core; corpus: a directory of repro files to replay."""
 
     systems: tuple[str, ...] = ()
     profile: str = "ci"
@@ -53,6 +55,8 @@ class GateOptions:
     traces: Path | None = None
     jobs: int = 0
     mutants: bool = True
+    cuda: bool = False
+    corpus: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -81,21 +85,28 @@ def run_gate(options: GateOptions, progress: Progress | None = None) -> GateRepo
     profile = PROFILES.get(options.profile)
     if profile is None:
         raise UsageError(f"unknown profile {options.profile!r}: known are {', '.join(PROFILES)}")
-    systems = [resolve(name) for name in dict.fromkeys(options.systems or DEFAULT)]
+    built_in = DEFAULT + (NEED_CUDA if options.cuda else ())
+    systems = [resolve(name) for name in dict.fromkeys(options.systems or built_in)]
     light = frozenset(() if options.systems else LIGHT)
-    sequences = _sequences(options.traces)
+    sequences = trace_sequences(options.traces)
+    files = None if options.corpus is None else texts(options.corpus)
     work = []
     for system in systems:
         amount = profile.light() if system.name in light else profile
-        work += list(_system_tasks(system, amount, options.seed, sequences))
+        work += list(system_tasks(system, amount, options.seed, sequences))
+        work += [] if files is None else [Task("corpus", system.name, replayed, (files,))]
+    jobs = options.jobs or os.cpu_count() or 1
+    if not options.systems and profile.served[0]:
+        work.append(Task("real text", MODEL, serve_text, profile.served))
     if options.mutants:
-        work += [Task("mutants", None, survey, (options.seed, part)) for part in _parts(len(cases()), profile.shards)]
+        parts = _parts(len(cases()), max(profile.shards, jobs))
+        work += [Task("mutants", None, survey, (options.seed, part)) for part in parts]
     progress.total = len(work)
-    outcomes = _run_all(work, options.jobs or os.cpu_count() or 1, progress, [system.name for system in systems])
+    outcomes = _run_all(work, jobs, progress, [system.name for system in systems])
     return _report(options, systems, light, work, outcomes, time.perf_counter() - started)
 
 
-def _system_tasks(
+def system_tasks(
     system: SystemUnderTest, profile: Profile, seed: int, sequences: Sequence[Sequence[int]]
 ) -> Iterator[Task]:
     """A system's tasks: the long ones first, so that the workers end together."""
@@ -111,10 +122,12 @@ def _system_tasks(
         yield Task(f"traces k={k}", system.name, checks.traces, (sequences, k, profile.trace_block, rounds))
     yield Task("known", system.name, checks.known)
     yield Task("refusals", system.name, refusals)
+    if system.name in EAGER:
+        yield Task("replays", system.name, checks.replays, (seed + 2, profile.twice))
     yield Task("determinism", system.name, checks.determinism, (seed + 1, profile.twice))
 
 
-def _sequences(directory: Path | None) -> list[tuple[int, ...]]:
+def trace_sequences(directory: Path | None) -> list[tuple[int, ...]]:
     """Accept sequences: the bundled ones, and a directory's."""
     sequences = read_accept_lengths(bundled_path())
     if directory is not None:
@@ -140,7 +153,7 @@ def _run_all(work: list[Task], jobs: int, progress: Progress, systems: list[str]
     pool = ProcessPoolExecutor(min(jobs, len(work)), mp_context=context, initializer=_start_worker, initargs=(budgets,))
     with pool:
         futures: list[Future[Any]] = []
-        with _no_interrupts():
+        with no_interrupts():
             for task in work:
                 future = pool.submit(_run_task, task)
                 future.add_done_callback(partial(_finished, progress, task))
@@ -169,29 +182,13 @@ def _finished(progress: Progress, task: Task, future: Future[Any]) -> None:
         _tell(progress, task, None)
 
 
-@contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Workers that start meanwhile ignore interrupts: the parent ends them, and they print no tracebacks."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def _start_worker(budgets: Budgets) -> None:
-    import torch
-
-    torch.set_num_threads(1)
+    start_worker()
     shrink_budget.use(budgets)
-    os.dup2(2, 1)  # what an adapter prints, from C too: stdout is the verb's own, and may be JSON
 
 
 def _run_task(task: Task) -> Any:
-    if task.system is None:
+    if task.system in (None, MODEL):
         return task.call(*task.args)
     return task.call(resolve(task.system), *task.args)
 
@@ -212,7 +209,13 @@ def _report(
         for deviation in system.design.deviations if system.design else ():
             deviations.append(DeviationSeen(deviation.id, system.name, deviation.text, deviation.id in seen))
     mutants = [m for task, out in zip(work, outcomes, strict=True) if task.system is None for m in out]
-    verdict, sentence = _verdict(results, mutants, deviations, options.mutants)
+    served: ModelResult | None = next(
+        (out for task, out in zip(work, outcomes, strict=True) if task.system == MODEL), None
+    )
+    if served is not None:
+        results.append(SystemResult(MODEL, served.checks))
+        mutants += [served.fault] * options.mutants
+    verdict, sentence = _verdict(results, mutants, deviations)
     return GateReport(
         verdict=verdict,
         sentence=sentence,
@@ -223,6 +226,7 @@ def _report(
         deviations=tuple(deviations),
         environment=environment(),
         seconds=seconds,
+        opening=served.opening if served is not None else "",
     )
 
 
@@ -248,7 +252,7 @@ def _merged(results: list[CheckResult]) -> tuple[CheckResult, ...]:
 
 
 def _verdict(
-    results: list[SystemResult], mutants: list[MutantResult], deviations: list[DeviationSeen], with_mutants: bool
+    results: list[SystemResult], mutants: list[MutantResult], deviations: list[DeviationSeen]
 ) -> tuple[str, str]:
     """One sentence. Green needs every check clean, every planted fault killed by its own code, and work done."""
     rounds = sum(check.request_rounds for system in results for check in system.checks)
@@ -263,7 +267,8 @@ def _verdict(
         faults.append(f"{len(survivors)} of {len(mutants)} planted faults were not killed by their own code")
     if faults:
         return DIVERGENCE, f"Divergence: {'; '.join(faults)}."
-    full, light = ([s.name for s in results if s.light is wanted] for wanted in (False, True))
+    systems = [s for s in results if s.name != MODEL]
+    full, light = ([s.name for s in systems if s.light is wanted] for wanted in (False, True))
     parts = [f"{_listed(full or light)} kept {_its(full or light)} books over {rounds:,} checked request-rounds"]
     if full and light:
         parts[0] += f", {_listed(light)} in a light run too"
@@ -271,10 +276,12 @@ def _verdict(
         restricted = sorted({d.system for d in deviations})
         domain = f" ({_listed(restricted)} inside {_its(restricted)} declared domain)" if restricted else ""
         parts.append(f"inductive under declared obliviousness and periodicity{domain}")
+    if len(systems) < len(results):
+        parts.append("the bundled model drafts as recomputed under exact designs and no design changes its output")
     if deviations:
         seen = sum(d.seen for d in deviations)
         parts.append(f"{seen} of {len(deviations)} declared deviations seen and no other")
-    if with_mutants:
+    if mutants:
         parts.append(f"all {len(mutants)} planted faults killed by their own code")
     return EQUAL, f"Equal: {'; '.join(parts)}. {NOT_PROVEN}"
 

@@ -12,7 +12,7 @@ from frontier_oracle.oracle.language import parse
 from frontier_oracle.oracle.timeline import POLICIES, Timeline
 from frontier_oracle.property_tests.probe import DigestProbe
 from frontier_oracle.property_tests.registry import load_system
-from frontier_oracle.property_tests.shield import AdapterError, Factory, shielded
+from frontier_oracle.property_tests.shield import AdapterError, Factory, placed_config, shielded
 
 # A smallest configuration for every kind of head: a system need not serve them all.
 SMALLEST = tuple(f"k2 page1 W1 {hidden}| a: p1" for hidden in ("", "target ", "single ", "shifted ", "previous "))
@@ -58,7 +58,7 @@ def resolve(name: str) -> SystemUnderTest:
 def _smallest(factory: Factory) -> Any:
     """The system on the first of the smallest configurations that it serves."""
     for text in SMALLEST:
-        config = Timeline(parse(text)).config()
+        config = placed_config(factory, Timeline(parse(text)).config())
         try:
             return factory(config, DigestProbe(config))
         except HiddenSemanticUnsupported:

@@ -50,6 +50,16 @@ class _IdleRowKeepsItsPages(_Rows):
         return super().decode(stale)
 
 
+@planted("dummy_takes_no_rows", "a dummy row has no inputs of its own, so the rows behind it get those before", "FO101")
+class _DummyTakesNoRows(Frontier):
+    """A dummy of prompt length 0 is counted as no tokens where the inputs are packed."""
+
+    def decode(self, batch: DecodeBatch) -> Tensor:
+        packed = ((batch.req_pool_indices > 0).cumsum(0) - 1).clamp(min=0)
+        hidden = batch.hidden.view(len(packed), self.k, -1)[packed].flatten(0, 1)
+        return super().decode(replace(batch, verify_ids=batch.verify_ids[packed], hidden=hidden))
+
+
 @planted("accepts_of_last_rows", "accept lengths are those of the same row in the round before", "FO202",
          why="a count that is too small ends the window before the frontier")  # fmt: skip
 class _AcceptsOfLastRows(_Rows):

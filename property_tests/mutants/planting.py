@@ -29,21 +29,26 @@ class Mutant:
     title: str
     code: str
     bases: tuple[str, ...]
-    apply: type[Frontier]
+    apply: type[Any]
     guard: bool = False
     ring_rows: Callable[[Spec], int] | None = None
     why: str = ""
 
     def policy(self, base: str) -> str:
         """The prefix policy of the faulty system."""
-        return self.system(base).prefix_policy
+        return str(self.system(base).prefix_policy)
 
-    def system(self, base: str) -> type[Frontier]:
-        """The base with the fault planted in it."""
+    def system(self, base: str) -> Any:
+        """The base with the fault planted in it: a class."""
         return type(self.apply.__name__, (self.apply, BASES[base]), {})
 
     def factory(self, base: str) -> Factory:
-        return self.system(base)
+        made: Factory = self.system(base)
+        return made
+
+    def eager(self, base: str) -> Factory | None:
+        """The faulty system run eagerly, for faults of capture: what differs from it is FO301."""
+        return None
 
 
 PLANTED: dict[str, Mutant] = {}

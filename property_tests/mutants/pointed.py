@@ -21,6 +21,7 @@ POINTED = (
     # padding, batches that shrink, slots used again
     "k4 page4 | a: p6 | b: p5 | c: p7 | a2 b1 c3, b2 /3, a1 c1 /4",
     "k4 page4 slots2 | a: p9 | b: p7 | a3 | end a | c: p2 | c1 b1, c2 | end b | c1, c1",
+    "k4 page4 | a: p4 | b: p5 | c: p6 | d: p7 | a2 b1 c3 d4, c1 a2 b3",
     # prefix hits: into a fresh slot, into a used one, shorter than the window
     "k4 page4 | a: p14 | b: p13 hit a 11 | b1 a1, b2",
     "k4 page4 | a: p12 | b: p10 hit a 8 | b1, a2",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 
+import torch
+
 from frontier_oracle.oracle.designs import DESIGNS
 from frontier_oracle.oracle.deviations import predict
 from frontier_oracle.oracle.language import render
@@ -14,8 +16,10 @@ from frontier_oracle.oracle.scenario import Scenario
 from frontier_oracle.oracle.timeline import Timeline
 from frontier_oracle.property_tests.drawing import Limits, random_scenario
 from frontier_oracle.property_tests.driver import TorchDrafter
+from frontier_oracle.property_tests.gate.replays import replay_differs
 from frontier_oracle.property_tests.gate.results import MutantResult
 from frontier_oracle.property_tests.mutants import (  # noqa: F401
+    capture_faults,
     chunk_faults,
     contract_faults,
     event_faults,
@@ -24,7 +28,7 @@ from frontier_oracle.property_tests.mutants import (  # noqa: F401
     state_faults,
     window_faults,
 )
-from frontier_oracle.property_tests.mutants.planting import FRONTIER, PLANTED, Mutant
+from frontier_oracle.property_tests.mutants.planting import FRONTIER, PLANTED, TOKENSPEED, Mutant
 from frontier_oracle.property_tests.mutants.pointed import pointed, pointed_media
 from frontier_oracle.property_tests.shield import AdapterError
 
@@ -34,8 +38,9 @@ RAISED = "raised"
 
 @cache
 def cases() -> tuple[tuple[Mutant, str], ...]:
-    """Every planted fault on every base it is a fault of."""
-    return tuple((mutant, base) for mutant in PLANTED.values() for base in mutant.bases)
+    """Every planted fault on every base it is a fault of; on captured graphs where there is a GPU."""
+    every = ((mutant, base) for mutant in PLANTED.values() for base in mutant.bases)
+    return tuple(case for case in every if case[1] != capture_faults.GRAPH or torch.cuda.is_available())
 
 
 def mutant_of(id: str) -> Mutant:
@@ -72,12 +77,16 @@ def _scenarios(seed: int, limit: int, base: str) -> Iterator[Scenario]:
 
 def first_finding(mutant: Mutant, base: str, scenario: Scenario) -> tuple[str, int]:
     """(code of the first undeclared finding, request-rounds run); the code is "" if there is none, and "raised" when
-    the faulty system raised."""
+    the faulty system raised. A captured system is first held to itself run eagerly."""
     declared = _declared(base, scenario)
     timeline = Timeline(scenario, mutant.policy(base))
     ring_rows = mutant.ring_rows(scenario.spec) if mutant.ring_rows else None
-    rounds = 0
+    eager, rounds = mutant.eager(base), 0
     try:
+        if eager is not None:
+            differs, rounds = replay_differs(mutant.factory(base), eager, scenario, mutant.policy(base))
+            if differs is not None:
+                return differs.code, rounds
         drafter = TorchDrafter(mutant.factory(base), timeline.config(), ring_rows, guard=mutant.guard)
         for step, _, verdict in play(timeline, drafter):
             rounds += len(step.views)
@@ -91,7 +100,7 @@ def first_finding(mutant: Mutant, base: str, scenario: Scenario) -> tuple[str, i
 
 @lru_cache(maxsize=256)
 def _declared(base: str, scenario: Scenario) -> frozenset[tuple[str, int, str, int, int]]:
-    """Keys of the findings that a base's design predicts of itself; none for the exact one."""
-    if base == FRONTIER:
+    """Keys of the findings that a base's design predicts of itself; none for exact ones."""
+    if base != TOKENSPEED:
         return frozenset()
     return frozenset(f.key for f in predict(DESIGNS[base], scenario).outcome.findings)

@@ -12,8 +12,9 @@ SHOWN = ("overall", "category")
 
 
 def render(done: CompareResult) -> str:
-    """Aligned tables that have rows, and the verdict."""
-    lines = [line for table in done.tables if table.key in SHOWN and table.rows for line in (*_lines(table), "")]
+    """Aligned tables that have rows, what was wrong with the input, and the verdict."""
+    tables = [*(table for table in done.tables if table.key in SHOWN), *done.input_tables]
+    lines = [line for table in tables if table.rows for line in (*_lines(table), "")]
     return "\n".join([*lines, done.verdict])
 
 

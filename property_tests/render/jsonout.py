@@ -16,6 +16,7 @@ def as_data(report: GateReport) -> dict[str, Any]:
         {"id": m.id, "base": m.base, "expected": m.expected, "got": m.got} for m in report.mutants if not m.killed
     ]
     return {
+        "opening": report.opening,
         "verdict": report.verdict,
         "sentence": report.sentence,
         "seed": report.seed,

@@ -16,7 +16,10 @@ def render(report: GateReport) -> str:
 
 
 def _lines(report: GateReport) -> Iterator[str]:
-    yield from (f"## frontier-oracle gate: {report.verdict}", "", _cell(report.sentence), "")
+    yield f"## frontier-oracle gate: {report.verdict}"
+    for sentence in filter(None, (report.opening, report.sentence)):
+        yield from ("", _cell(sentence))
+    yield ""
     yield _row(HEAD)
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |"
     for system in report.systems:

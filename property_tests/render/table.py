@@ -23,6 +23,8 @@ def render(report: GateReport, color: bool = False) -> str:
     out = StringIO()
     console = Console(file=out, width=WIDTH, force_terminal=color, highlight=False, emoji=False, markup=False)
     console.print(header(report), soft_wrap=True)
+    if report.opening:
+        console.print("\n" + report.opening, soft_wrap=True)
     console.print(_checks(report))
     for line in (*_mutants(report), *_deviations(report), *_notes(report)):
         console.print(line, soft_wrap=True)

@@ -46,7 +46,7 @@ def test_what_an_adapter_prints_is_not_stdout(verb: list[str], capsys: Capture) 
 def test_workers_keep_what_an_adapter_prints_off_stdout(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(gate_run, "_system_tasks", _known_twice)
+    monkeypatch.setattr(gate_run, "system_tasks", _known_twice)
     arguments = ["gate", "--system", CHATTY, "--no-mutants", "--jobs", "2", "-q", "--format", "json"]
     assert run(arguments) == 0
     out, err = capfd.readouterr()
@@ -60,7 +60,7 @@ def test_workers_keep_what_an_adapter_prints_off_stdout(
 def test_an_adapter_that_exits_gives_no_verdict(
     system: str, message: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate_run, "_system_tasks", _known_twice)
+    monkeypatch.setattr(gate_run, "system_tasks", _known_twice)
     assert run(["gate", "--system", f"cli_adapters:{system}", "--no-mutants", "--jobs", "2", "-q"]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and message in err
@@ -71,7 +71,7 @@ def _known_twice(system: Any, *args: Any) -> list[gate_run.Task]:
 
 
 def test_a_tape_runs_in_spawned_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate_run, "_system_tasks", _known_twice)
+    monkeypatch.setattr(gate_run, "system_tasks", _known_twice)
     report = gate_run.run_gate(gate_run.GateOptions(("cuda_tape",), "dev", jobs=2, mutants=False))
     assert report.verdict == "equal" and not report.systems[0].light
 

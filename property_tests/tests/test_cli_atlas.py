@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,7 +33,7 @@ def test_json_holds_the_counts(capsys: Capture) -> None:
 def test_the_table_fits_eighty_columns_and_names_every_design(capsys: Capture) -> None:
     lines = printed(capsys).splitlines()
     assert lines[0].startswith("k=4, steps=3, prompt 12, accepts 1,1,1,1")
-    assert [line.split()[0] for line in lines[3:]] == list(DESIGNS)
+    assert [line.split()[0] for line in lines[4:]] == list(DESIGNS)
     assert max(len(line.rstrip()) for line in lines) <= 80
 
 
@@ -62,6 +64,11 @@ def test_a_heat_map_is_written(capsys: Capture, tmp_path: Path) -> None:
         (["--accepts", "5"], "accept length 5: expected 1..4 (min(k, steps+1))"),
         (["--accepts", "1", "--random", "3"], "--accepts and --random: name one of them"),
         (["--exhaustive", "30"], "--exhaustive 30: 4^30 sequences, at most 200000 are run"),
+        (["--accepts", ""], "--accepts '': expected numbers with commas between"),
+        (["--chunks", ""], "--chunks '': expected numbers with commas between"),
+        (["--exhaustive", "0"], "--exhaustive 0: expected a number of rounds >= 1"),
+        (["--random", "0"], "--random 0: expected a number of rounds >= 1"),
+        (["--exhaustive", "0", "--accepts", "1"], "--accepts and --exhaustive: name one of them"),
         (["--exhaustive", "-1"], "--exhaustive -1: expected a number of rounds >= 1"),
         (["--chunks", "5,6"], "chunks sum to 11"),
         (["--steps", "9"], "steps=9 > k=4"),
@@ -73,3 +80,15 @@ def test_what_cannot_be_run_is_one_line(arguments: list[str], message: str, caps
     assert run(["atlas", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and message in err
+
+
+@pytest.mark.parametrize("format_", ["json", "table"])
+def test_a_reader_that_leaves_is_nobodys_fault(format_: str) -> None:
+    """``atlas | head -1``: nothing on stderr, whichever of print, click and rich meets the closed pipe."""
+    command = [sys.executable, "-c", "from frontier_oracle.property_tests.cli import main; main()"]
+    with subprocess.Popen(
+        [*command, "atlas", "--accepts", "1", "--format", format_], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b"" and process.wait() == 1

@@ -11,6 +11,8 @@ import torch
 
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 from frontier_oracle.property_tests.doctor import Diagnosis, examine
+from frontier_oracle.property_tests.mutants import survey  # noqa: F401
+from frontier_oracle.property_tests.mutants.planting import PLANTED
 from frontier_oracle.property_tests.registry import DEFAULT, load_system
 
 torch.set_num_threads(1)
@@ -65,6 +67,73 @@ def raising(*args: Any) -> Any:
 
 def write_to(batch: Any, name: str) -> None:
     getattr(batch, name).add_(1)
+
+
+def with_method(name: str, method: Any) -> Callable[[Any, Any], Any]:
+    """The sound system with a method of another signature."""
+
+    def make(config: Any, model: Any) -> Any:
+        system = system_with()(config, model)
+        setattr(system, name, method)
+        return system
+
+    return make
+
+
+class Adding:
+    """A sound system whose model is given ids that are off by ``offset(batch)``, where ``batch`` is being decoded."""
+
+    def __init__(self, config: Any, model: Any) -> None:
+        self.inner, self.model, self.off = sound(config, self), model, 0
+        self.load_conv_state = model.load_conv_state
+        self.capabilities, self.prefix_policy = self.inner.capabilities - {"device_only"}, "successor"
+        self.owners: dict[int, int] = {}
+        self.kept = torch.zeros(1, dtype=torch.int32)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def forward(self, inputs: Any) -> Any:
+        return self.model.forward(replace(inputs, input_ids=inputs.input_ids + self.off))
+
+    def extend(self, batch: Any) -> Any:
+        self.off, self.kept = 0, batch.sampled_ids
+        for slot in batch.req_pool_indices.tolist():
+            self.owners[slot] = self.owners.get(slot, 0) + 1
+        return self.inner.extend(batch)
+
+    def decode(self, batch: Any) -> Any:
+        self.off = self.offset(batch)
+        return self.inner.decode(batch)
+
+    def offset(self, batch: Any) -> int:
+        return 0
+
+
+class KeepsABatch(Adding):
+    def offset(self, batch: Any) -> int:
+        return int(self.kept.sum()) % 1000
+
+
+class CountsOwners(Adding):
+    def offset(self, batch: Any) -> int:
+        return max(self.owners.values())
+
+
+class CountsRows(Adding):
+    def offset(self, batch: Any) -> int:
+        return len(batch.seq_lens)
+
+
+def one_buffer(config: Any, model: Any) -> Any:
+    """Every result is the same tensor."""
+    buffer = torch.zeros(3, config.spec.steps + 1, dtype=torch.int32)
+
+    def decode(inner: Any, batch: Any) -> Any:
+        result = inner.decode(batch)
+        return buffer[: len(result)].copy_(result)
+
+    return system_with(decode=decode)(config, model)
 
 
 def host_read(inner: Any, batch: Any) -> Any:
@@ -145,6 +214,49 @@ MISTAKES: dict[str, tuple[Any, str, str]] = {
         "stash() holds tokens [4, 2]",
     ),
     "no stash view": (system_with(stash=lambda inner: None), "stash", "stash() gave no StashView: AttributeError"),
+    "release without a slot": (with_method("release", lambda: None), "signatures", "release() cannot be called with 1"),
+    "adopt of a slot alone": (with_method("adopt", lambda slot: None), "signatures", "adopt(slot) cannot be called"),
+    "drafts in reverse": (
+        system_with(decode=lambda inner, b: (r := inner.decode(b), torch.cat([r[:, :1], r[:, 1:].flip(1)], 1))[1]),
+        "decode columns",
+        "decode() returned drafts in reverse order",
+    ),
+    "drafts first": (
+        system_with(extend=lambda inner, batch: inner.extend(batch).roll(-1, 1)),
+        "extend columns",
+        "the drafts from column 0 on, and no committed token in front",
+    ),
+    "column 0 is v[0]": (
+        system_with(decode=lambda inner, b: torch.cat([b.verify_ids[:, :1], inner.decode(b)[:, 1:]], 1)),
+        "decode columns",
+        "in column 0, expected v[a-1]",
+    ),
+    "drafts of its own": (
+        system_with(decode=lambda inner, b: inner.decode(b) + torch.arange(4, dtype=torch.int32)),
+        "decode columns",
+        "drafts not what the model sampled",
+    ),
+    "a result elsewhere": (
+        system_with(decode=lambda inner, batch: inner.decode(batch).to("meta")),
+        "decode device",
+        "decode() returned a tensor on meta",
+    ),
+    "state by batch row": (
+        PLANTED["stash_read_by_row"].factory("frontier"),
+        "batch order",
+        "state is kept by batch row, not by slot",
+    ),
+    "keeps a batch": (KeepsABatch, "kept batches", "reads tensors of an earlier batch"),
+    "counts owners": (CountsOwners, "slot reuse", "state of the first was left in it"),
+    "padded rows count": (CountsRows, "padded rows", "depend on the padded rows beside them"),
+    "one buffer for results": (one_buffer, "kept results", "writes to the tensor that it returned the round before"),
+    "adopt ignored": (system_with(adopt=lambda inner, *args: None), "adopt", "did not load the conv state"),
+    "adopt of another slot": (
+        system_with(adopt=lambda inner, slot, pages, length: inner.adopt(slot - 1, pages, length)),
+        "adopt",
+        "loaded (slot, page, length) [(2, 2, 8)], expected (3, 2, 8)",
+    ),
+    "adopt raises": (system_with(adopt=raising), "adopt", "adopt() raised RuntimeError: no graph for this bucket"),
     "host reads": (
         system_with(decode=host_read),
         "device_only",
@@ -186,7 +298,7 @@ def test_a_system_without_extend_or_padding_is_examined_without_them() -> None:
     found = examine(system_with(capabilities=frozenset()))
     assert all(d.ok for d in found)
     assert {d.check.split()[0] for d in found} == {
-        "make", "methods", "capabilities", "prefix_policy", "decode", "deterministic",
+        "make", "methods", "capabilities", "prefix_policy", "signatures", "decode", "deterministic", "batch", "kept",
     }  # fmt: skip
 
 

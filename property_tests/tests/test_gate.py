@@ -14,6 +14,7 @@ from frontier_oracle.property_tests.gate.judged import judge, report_failure
 from frontier_oracle.property_tests.gate.profiles import PROFILES, Profile
 from frontier_oracle.property_tests.gate.results import DIVERGENCE, EQUAL, NOTHING_RAN, CheckResult, FindingReport
 from frontier_oracle.property_tests.gate.system import SystemUnderTest, resolve
+from frontier_oracle.property_tests.registry import HardwareMissing
 from frontier_oracle.reference_impl.frontier import Frontier
 
 TINY = Profile("dev", 8, 600, ((2, 3),), ((4, 500),), 32, 2, 3)
@@ -52,7 +53,8 @@ def test_a_green_run_says_what_it_checked_and_what_it_does_not_prove() -> None:
     assert "Equal: frontier and tokenspeed_frontier kept their books over " in report.sentence
     assert ", cuda_eager, cuda_tape and minimal in a light run too; inductive" in report.sentence
     kinds = {check.kind for system in report.systems for check in system.checks}
-    assert kinds == {"random", "inductive", "base", "exhaustive", "bulk", "traces", "known", "determinism", "refusals"}
+    drawn = {"random", "exhaustive", "bulk", "traces", "known"}
+    assert kinds == drawn | {"inductive", "base", "determinism", "replays", "refusals"}
     assert {d.id for d in report.deviations if d.seen} == {
         "mid_chunk_tail",
         "short_prompt",
@@ -60,6 +62,12 @@ def test_a_green_run_says_what_it_checked_and_what_it_does_not_prove() -> None:
         "donor_continuation",
     }
     assert "Not proven" in report.sentence and told[-1].startswith(f"{progress.total}/{progress.total}")
+
+
+def test_with_cuda_the_systems_for_a_gpu_are_among_the_built_in_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(HardwareMissing, match="cuda_graph needs a CUDA device"):
+        run.run_gate(run.GateOptions(cuda=True))
 
 
 def test_unknown_profile_and_system_are_usage_errors() -> None:
@@ -119,7 +127,7 @@ def test_shards_cover_everything_once_and_merge() -> None:
 
 
 def test_nothing_ran_is_not_green() -> None:
-    assert run._verdict([], [], [], False)[0] == NOTHING_RAN
+    assert run._verdict([], [], [])[0] == NOTHING_RAN
 
 
 def test_a_surviving_mutant_turns_the_verdict() -> None:
@@ -129,7 +137,7 @@ def test_a_surviving_mutant_turns_the_verdict() -> None:
     survivor = MutantResult("m", "frontier", "FO101", "")
     wrong_code = MutantResult("n", "frontier", "FO101", "FO201")
     for mutant in (survivor, wrong_code):
-        assert run._verdict(systems, [mutant], [], True)[0] == DIVERGENCE
+        assert run._verdict(systems, [mutant], [])[0] == DIVERGENCE
 
 
 class WrongInBigBatches(Frontier):

@@ -22,8 +22,6 @@ from frontier_oracle.property_tests.mutants.survey import PLANTED, mutant_of
 Cells = set[tuple[int, int]]
 
 NOT_YET = {
-    "FO301": "replays on a tape or a graph: with the graph checks",
-    "FO303": "addresses of captured buffers: with the graph checks",
     "FO402": "refusals (MIXED batches, data parallel): with the adapters",
     "FO403": "refusals (MIXED batches, data parallel): with the adapters",
     "FO501": "outputs of a real target: with the real model",
@@ -35,7 +33,7 @@ def test_every_rule_has_a_fault_that_breaks_it() -> None:
     planted = {mutant.code for mutant in PLANTED.values()}
     assert planted | set(NOT_YET) == set(RULES)
     assert planted & set(NOT_YET) == set()
-    assert set(ORDER) == planted
+    assert set(ORDER) == planted - {"FO301"}, "FO301 is not the judge's: two systems are compared"
 
 
 # ---- entry states (SEMANTICS 3) -------------------------------------------------------------------------------------

@@ -13,11 +13,13 @@ from frontier_oracle.oracle.language import parse, render
 from frontier_oracle.oracle.rules import RULES, Divergence
 from frontier_oracle.oracle.scenario import Scenario
 from frontier_oracle.oracle.timeline import Timeline
+from frontier_oracle.property_tests.drawing import EVERYTHING, SERVING
 from frontier_oracle.property_tests.driver import TorchDrafter, run_scenario
 from frontier_oracle.property_tests.machine import DrafterMachine, Engine, machine_for
 from frontier_oracle.property_tests.mutants.planting import BASES, FRONTIER, TOKENSPEED
 from frontier_oracle.property_tests.mutants.pointed import pointed
 from frontier_oracle.property_tests.mutants.survey import mutant_of
+from frontier_oracle.reference_impl.generic import minimal
 
 QUIET = settings(
     max_examples=25,
@@ -27,6 +29,7 @@ QUIET = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
+FEWER = settings(QUIET, max_examples=10)
 # One fault of each kind: ids, hiddens, place, extent, padding, stash, slot, ring, shared page, contract.
 KINDS = (
     "ids_at_accept",
@@ -40,12 +43,36 @@ KINDS = (
     "first_chunk_row_dropped",
     "drafts_of_bigger_batch",
     "int64_result",
+    "media_ids_kept",
+    "lookahead_not_in_vocabulary",
 )
+
+
+ALL = EVERYTHING - SERVING
 
 
 def machine(base: str) -> type[DrafterMachine]:
     system, design = BASES[base], DESIGNS[base]
-    return machine_for(system, system.prefix_policy, design)
+    return machine_for(system, system.prefix_policy, design, frozenset() if design.deviations else ALL)
+
+
+def test_the_generic_drafter_shows_nothing() -> None:
+    run_state_machine_as_test(machine_for(minimal, "successor", DESIGNS["minimal"], ALL), settings=FEWER)
+
+
+def test_it_draws_media_and_fills_a_context() -> None:
+    """Rules draw them, and a run with either is as long as one without."""
+    seen: set[str] = set()
+
+    class Noting(machine(FRONTIER)):  # type: ignore[misc]
+        def play(self, event, kept=False):
+            super().play(event, kept)
+            seen.update({"media"} if getattr(event, "media", ()) else ())
+            full = self.books.context and any(self.books.full(r) for r in self.books.requests.values())
+            seen.update({"context"} if full else ())
+
+    run_state_machine_as_test(Noting, settings=FEWER)
+    assert seen == {"media", "context"}
 
 
 @pytest.mark.parametrize("base", list(BASES))
@@ -61,7 +88,9 @@ def failure(faulty: type[DrafterMachine], *more: Phase) -> Divergence:
 
 def faulty_machine(mutant_id: str, base: str = FRONTIER) -> type[DrafterMachine]:
     mutant = mutant_of(mutant_id)
-    return machine_for(mutant.factory(base), mutant.policy(base), DESIGNS[base])
+    return machine_for(
+        mutant.factory(base), mutant.policy(base), DESIGNS[base], ALL if base == FRONTIER else frozenset()
+    )
 
 
 def scenario_of(error: Divergence) -> Scenario:

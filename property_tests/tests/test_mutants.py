@@ -2,11 +2,13 @@
 
 import pytest
 
+from frontier_oracle.cuda_impl.system import FrontierDrafter
 from frontier_oracle.oracle.designs import DESIGNS
 from frontier_oracle.oracle.deviations import compare, predict
 from frontier_oracle.oracle.language import parse, render
 from frontier_oracle.oracle.rules import RULES
 from frontier_oracle.property_tests.driver import run_scenario
+from frontier_oracle.property_tests.mutants.capture_faults import GRAPH, TAPE, CaptureMutant
 from frontier_oracle.property_tests.mutants.planting import BASES, BOTH, FRONTIER, PLANTED, TOKENSPEED, Mutant, Watching
 from frontier_oracle.property_tests.mutants.pointed import pointed
 from frontier_oracle.property_tests.mutants.survey import RAISED, cases, first_finding, kill, mutant_of, survey
@@ -18,6 +20,10 @@ from frontier_oracle.reference_impl.frontier import Frontier
 NOT_TERMS = {"stash", "load_stash", "run_depths", "extend_positions", "init_forward_metadata"}
 
 
+def _own(cls: type) -> list[tuple[str, object]]:
+    return [item for part in cls.__mro__[:-1] for item in vars(part).items()]
+
+
 def test_every_planted_fault_is_killed_by_the_rule_that_names_it() -> None:
     survivors = [result for result in survey(seed=0) if not result.killed]
     assert survivors == []
@@ -27,12 +33,12 @@ def test_the_zoo_is_large_and_well_formed() -> None:
     assert len(PLANTED) >= 60
     for mutant in PLANTED.values():
         assert mutant.code in RULES
-        assert mutant.bases and set(mutant.bases) <= set(BASES)
+        assert mutant.bases and set(mutant.bases) <= {*BASES, TAPE, GRAPH}
         assert mutant.bases == BOTH or mutant.why, f"{mutant.id}: says why it is no fault of the other base"
 
 
 def test_every_index_term_has_a_planted_fault() -> None:
-    terms = {name for name, value in vars(Frontier).items() if callable(value) and not name.startswith("_")}
+    terms = {name for name, value in _own(Frontier) if callable(value) and not name.startswith("_")}
     planted = {name for mutant in PLANTED.values() for name in vars(mutant.apply)}
     assert terms - planted - NOT_TERMS == set()
 
@@ -41,7 +47,26 @@ def test_every_index_term_has_a_planted_fault() -> None:
 def test_a_planted_fault_replaces_what_is_there(mutant: Mutant) -> None:
     """A renamed index term must not turn a fault into dead code."""
     own = {name for name, value in vars(mutant.apply).items() if callable(value) and not name.startswith("__")}
-    assert own <= {name for cls in (Frontier, Watching) for name in vars(cls)}
+    assert own <= {name for cls in (Frontier, Watching, FrontierDrafter) for name, _ in _own(cls)}
+
+
+def test_faults_of_capture_are_killed_on_a_tape_and_their_base_is_clean() -> None:
+    faults = [mutant for mutant in PLANTED.values() if isinstance(mutant, CaptureMutant)]
+    assert {(f.id, f.code) for f in faults} == {
+        ("captured_accepts", "FO301"),
+        ("captured_tail", "FO205"),
+        ("captured_metadata", "FO303"),
+    }
+    assert all((fault, TAPE) in cases() for fault in faults)
+    sound = CaptureMutant("sound", "no fault", "FO301", (TAPE,), FrontierDrafter)
+    result = kill(sound, TAPE, seed=0, limit=0)
+    assert (result.got, result.rounds > 100) == ("", True)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("id", ["captured_accepts", "captured_tail", "captured_metadata"])
+def test_faults_of_capture_are_killed_on_a_graph(id: str) -> None:
+    assert kill(mutant_of(id), GRAPH, seed=0).killed
 
 
 @pytest.mark.parametrize("scenario", pointed(), ids=render)

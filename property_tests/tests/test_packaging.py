@@ -16,10 +16,10 @@ ROOT = Path(__file__).parents[2]
 # Third-party packages a floor may import, at module level or inside a function. The oracle is stdlib and numpy only.
 THIRD_PARTY = {
     "oracle": {"numpy"},
-    "reference_impl": {"numpy", "torch"},
+    "reference_impl": {"numpy", "safetensors", "torch"},
     "cuda_impl": {"numpy", "torch", "triton"},
     "reports": {"numpy", "rich", "jinja2", "matplotlib", "pandas", "pyarrow", "zstandard"},
-    "property_tests": {"numpy", "rich", "typer", "torch", "triton", "hypothesis", "pytest", "ray"},
+    "property_tests": {"numpy", "rich", "typer", "torch", "triton", "hypothesis", "pytest", "pyarrow", "ray"},
 }
 
 

@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from frontier_oracle.oracle.errors import UsageError
+from frontier_oracle.oracle.language import parse
+from frontier_oracle.oracle.timeline import Timeline
 from frontier_oracle.property_tests.registry import DEFAULT, LIGHT, HardwareMissing, load_system
+from frontier_oracle.property_tests.shield import device_of, placed_config, shielded
 
 MODULES = {
-    "good_adapter": "def make(config, model):\n    return 'built'\nclass Drafter:\n    make = make\nlimit = 3\n",
+    "good_adapter": "def make(config, model):\n    return 'built'\nclass Drafter:\n    make = make\nlimit = 3\n"
+    "def on_gpu(config, model):\n    return 'built'\non_gpu.device = 'cuda'\n",
     "needs_engine": "import an_engine_that_is_not_here\n",
     "fails_early": "raise RuntimeError('no\\ndriver')\n",
     "leaves": "raise SystemExit(3)\n",
@@ -32,7 +36,7 @@ def test_built_in(name: str) -> None:
 
 
 def test_a_system_that_needs_a_gpu_says_so_and_is_no_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "cuda_graph" not in DEFAULT and set(LIGHT) < set(DEFAULT)
+    assert "cuda_graph" not in DEFAULT and set(LIGHT) < {*DEFAULT, "cuda_graph"}
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(HardwareMissing, match="cuda_graph needs a CUDA device"):
         load_system("cuda_graph")
@@ -42,6 +46,18 @@ def test_a_system_that_needs_a_gpu_says_so_and_is_no_default(monkeypatch: pytest
 def test_an_adapter_in_the_current_directory() -> None:
     assert load_system("good_adapter:make")(None, None) == "built"  # type: ignore[arg-type]
     assert callable(load_system("good_adapter:Drafter.make"))
+
+
+@pytest.mark.usefixtures("adapters")
+def test_an_adapter_says_that_it_runs_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(HardwareMissing, match="^good_adapter:on_gpu needs a CUDA device, and torch sees none$"):
+        load_system("good_adapter:on_gpu")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    config = Timeline(parse("k2 | a: p1")).config()
+    for name, device in (("good_adapter:on_gpu", "cuda"), ("cuda_graph", "cuda"), ("good_adapter:make", "cpu")):
+        factory = shielded(load_system(name))
+        assert (device_of(factory), placed_config(factory, config).device) == (device, device)
 
 
 @pytest.mark.usefixtures("adapters")

@@ -11,6 +11,9 @@ from torch import Tensor
 
 from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig, DraftModel, ExtendBatch, ForwardInputs, System
 from frontier_oracle.oracle.spec import Spec
+from frontier_oracle.reference_impl.model.config import ModelConfig
+from frontier_oracle.reference_impl.model.paged_head import PagedHead
+from frontier_oracle.reference_impl.model.weights import random_model
 
 VOCAB = 64
 
@@ -21,6 +24,19 @@ def draft_config(
     cols = tuple(group.cols(max_positions, spec.k) for group in spec.groups)
     num_pages = tuple(1 + num_slots * c for c in cols)
     return DraftConfig(spec, num_slots, num_slots, num_pages, cols, size, dtype)
+
+
+def paged_head(config: DraftConfig, seed: int = 0) -> PagedHead:
+    """A small random head that fits ``config``; its convolutions weigh as much as its streams."""
+    spec = config.spec
+    windows = tuple(spec.window_of(d) for d in range(spec.steps))
+    model = random_model(
+        ModelConfig(VOCAB, config.hidden_size, 1, 2, 1, 24, 24, windows, spec.conv_width), seed, config.dtype
+    )
+    for block in model.chain.depths:
+        for conv in block.convs:
+            conv.weight.mul_(2)
+    return PagedHead(config, model.chain, model.target)
 
 
 class StubModel:

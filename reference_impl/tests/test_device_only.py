@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from drafting import VOCAB, Engine, StubModel, draft_config
+from drafting import Engine, StubModel, draft_config, paged_head
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 from frontier_oracle.reference_impl import frontier, tokenspeed
-from frontier_oracle.reference_impl.head import DraftHead
 
 HOST_READS = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "is_nonzero", "equal"}
 
@@ -28,7 +27,7 @@ class HostReadGuard(TorchDispatchMode):
 @pytest.mark.parametrize("real", [False, True], ids=["stub", "head"])
 def test_decode_reads_nothing_back(make, real: bool) -> None:
     config = draft_config(Spec(k=4, groups=(CacheGroup(4), CacheGroup(4, window=6))), size=8)
-    model = DraftHead(config, VOCAB) if real else StubModel()
+    model = paged_head(config) if real else StubModel()
     eng = Engine(config, make, model)
     request = eng.admit(6, 1)
     eng.extend([(request, 6)])

@@ -33,6 +33,12 @@ class Estimate:
     top: float = 0.0
     bottom: float = 0.0
     reason: str = ""
+    computed: str = ""
+
+    @property
+    def formula(self) -> str:
+        """The formula as computed on this input, or the definition's."""
+        return self.computed or self.definition.formula
 
 
 def per_unit(trace: Trace, key: str) -> F64:
@@ -73,6 +79,7 @@ def estimate(trace: Trace, key: str, aggregation: str = "pooled", resampler: Res
         float(top.sum()),
         float(bottom.sum()),
         reason,
+        definition.computed(trace.ints["prefill_in_rounds"][known], aggregation),
     )
 
 
@@ -107,7 +114,7 @@ def means_table(trace: Trace, resampler: Resampler) -> Table:
                     e.high,
                     e.units,
                     *sums,
-                    definition.formula,
+                    e.formula,
                     definition.used_by,
                     e.reason,
                 ]
@@ -168,7 +175,8 @@ def _per_unit_rows(
             )
             for u in stated[:_SHOWN]
         ]
-    definition, _, tolerance = resolve(follows)
+    definition, aggregation, tolerance = resolve(follows)
+    label = definition.name if aggregation == "pooled" else f"{definition.name} ({aggregation})"
     ours = per_unit(trace, definition.key)
     comparable = stated[np.isfinite(ours[stated])]
     off = comparable[np.abs(ours[comparable] - values[comparable]) > tolerance]
@@ -176,7 +184,7 @@ def _per_unit_rows(
         [
             f"{name}, {len(stated)} {trace.kind[int(stated[0])]}s: mean of the stated",
             finite(values[stated].mean()),
-            definition.name,
+            label,
             finite(ours[comparable].mean()) if comparable.size else None,
             f"{comparable.size - off.size} of {comparable.size} agree" if comparable.size else "not recomputable here",
             raw if not definition.is_rate else None,
@@ -185,27 +193,28 @@ def _per_unit_rows(
             "",
         ]
     ]
-    for u in stated if stated.size <= _SHOWN else off[:_SHOWN]:
-        agrees = None if not np.isfinite(ours[u]) else bool(abs(ours[u] - values[u]) <= tolerance)
-        rows.append(
-            [
-                f"{name} of {trace.request_id[u]}",
-                finite(values[u]),
-                definition.name,
-                finite(ours[u]),
-                None if agrees is None else "yes" if agrees else "NO",
-                *_headline(trace, int(u), definition),
-                "",
-                _where(trace, int(u)),
-            ]
-        )
+    if stated.size > 1:
+        ends = ((word, int(pick(values[stated]))) for word, pick in (("smallest", np.argmin), ("largest", np.argmax)))
+        rows += [_unit_row(trace, f"{word} {name}", int(stated[n]), values, ours, label, tolerance) for word, n in ends]
+    shown = stated if stated.size <= _SHOWN else off[:_SHOWN]
+    rows += [_unit_row(trace, name, int(u), values, ours, label, tolerance) for u in shown]
     return rows
 
 
-def _headline(trace: Trace, u: int, definition: Definition) -> list[Cell]:
-    if definition.is_rate:
-        return [None, None]
-    return [finite(per_unit(trace, "al_raw")[u]), finite(per_unit(trace, "al_committed")[u])]
+def _unit_row(trace: Trace, name: str, u: int, values: F64, ours: F64, label: str, tolerance: float) -> list[Cell]:
+    agrees = None if not np.isfinite(ours[u]) else bool(abs(ours[u] - values[u]) <= tolerance)
+    rate = "rate" in name
+    return [
+        f"{name}, of {trace.request_id[u]}",
+        finite(values[u]),
+        label,
+        finite(ours[u]),
+        None if agrees is None else "yes" if agrees else "NO",
+        None if rate else finite(per_unit(trace, "al_raw")[u]),
+        None if rate else finite(per_unit(trace, "al_committed")[u]),
+        "",
+        _where(trace, u),
+    ]
 
 
 def _number_row(
@@ -220,11 +229,13 @@ def _number_row(
             None,
             raw,
             committed,
-            "stated for the record; no definition of ours has the same terms",
+            "stated for the record: the source does not say how it is formed, or it is no mean over rounds",
             where,
         ]
     definition, aggregation, tolerance = resolve(follows)
-    mine = estimate(trace, definition.key, aggregation).value
+    # a percentile over requests follows the definition, but is no mean that could stand beside it
+    mean = aggregation in ("pooled", "requests")
+    mine = estimate(trace, definition.key, aggregation).value if mean else None
     agrees = None if mine is None else "yes" if abs(mine - value) <= tolerance else "NO"
     return [name, value, f"{definition.name} ({aggregation})", mine, agrees, raw, committed, definition.text, where]
 

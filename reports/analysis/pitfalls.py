@@ -46,7 +46,9 @@ def _prefill(trace: Trace, basis: Basis | None) -> str:
         if not known.any()
         else "in the rounds of some requests"
     )
-    numbers = "" if with_ is None or without is None else f"; completion / rounds {with_:.3f}, without it {without:.3f}"
+    numbers = "" if with_ is None else f"; completion / rounds {with_:.3f}"
+    if without is not None and not known.all():
+        numbers += f", without it {without:.3f}"
     return f"the prefill token is {where}{numbers}"
 
 

@@ -54,8 +54,8 @@ def whatif_table(trace: Trace, basis: Basis | None) -> Table:
         ratio = run.rows / run.lower_bound_rows if run.lower_bound_rows else None
         rows.append(
             [
-                run.name, per["stale"], per["unwritten"], other, run.rows / run.verify_rounds, ratio,
-                run.draft_mismatch_rounds / run.verify_rounds, run.exact, ", ".join(run.deviations),
+                run.name, per["stale"], per["unwritten"], other, run.rows / run.decode_rounds, ratio,
+                run.draft_mismatch_rounds / run.decode_rounds, run.exact, ", ".join(run.deviations),
             ]
         )  # fmt: skip
     rounds = sum(map(len, sample))

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from frontier_oracle.reports.builder import TraceBuilder, Unit
 from frontier_oracle.reports.canonical import Header
-
-Record = dict[str, Any]
+from frontier_oracle.reports.readers.fields import Fields, Record
 
 
 class Reader:
@@ -32,7 +31,7 @@ class JsonReader(Reader):
         """True if the record has this format's shape. Called for every record; must not raise."""
         raise NotImplementedError
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
+    def read(self, record: Fields, out: TraceBuilder) -> None:
         raise NotImplementedError
 
 
@@ -47,30 +46,18 @@ class TextReader(Reader):
         """True if the line was this format's."""
         raise NotImplementedError
 
+    def unread(self, mark: str, text: str, line: int, out: TraceBuilder) -> bool:
+        """For a line that the pattern does not match: counted, and True, if ``mark`` shows it to be of this format."""
+        if mark in text:
+            out.problem("unreadable log line", line, f"a {self.name} line of an unknown layout or without its numbers")
+        return mark in text
+
 
 def section(record: Any, *path: str) -> Record:
     """The nested object at ``path``, or {}: ``section(r, "metrics", "speculative_decoding")``."""
     for key in path:
         record = record.get(key) if isinstance(record, dict) else None
     return record if isinstance(record, dict) else {}
-
-
-def text_or_none(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def finish_reason(value: Any) -> str | None:
-    """SGLang gives an object with a type, the others a string."""
-    return text_or_none(value.get("type")) if isinstance(value, dict) else text_or_none(value)
-
-
-def request_name(record: Record, line: int, *keys: str) -> str:
-    """The first of ``keys`` that names the request, else its line."""
-    for key in keys:
-        value = record.get(key)
-        if isinstance(value, str) and value or isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
-    return f"line {line}"
 
 
 def committed_from_raw(raw: list[int], completion: int | None, out: TraceBuilder, unit: Unit) -> list[int | None]:

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from frontier_oracle.reports.builder import TraceBuilder, complete_totals
+from frontier_oracle.reports.builder import BAD_VALUE, TraceBuilder, complete_totals
 from frontier_oracle.reports.canonical import NULL, NULL32, ROUND_COLUMNS, UNIT_INTS, Header, Trace
 from frontier_oracle.reports.invariants import check
-from frontier_oracle.reports.problems import ProblemLog
+from frontier_oracle.reports.problems import KEPT_PER_KIND, ProblemLog
 from frontier_oracle.reports.readers.canonical_rows import LENGTH_KEYS, REQUEST_KEYS, apply_header, truncation_of
 from frontier_oracle.reports.readers.source import SourceError, open_bytes
 
@@ -49,12 +49,12 @@ def read_csv(path: Path, shown: str) -> Trace:
                 convert_options=pa_csv.ConvertOptions(
                     column_types={"request_id": pa.string(), "trace_id": pa.string(), "category": pa.string()},
                     strings_can_be_null=True,
-                    null_values=["", "null", "None", "NaN", "nan"],
+                    null_values=["", "null", "None"],
                 ),
             )
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{path}: not a readable CSV file ({str(error).splitlines()[0][:200]})") from None
-    return from_table(table, shown, "canonical-csv", None)
+    return from_table(table, shown, "canonical-csv", None, first_line=2)
 
 
 def is_csv_header(line: bytes) -> bool:
@@ -80,18 +80,19 @@ def _wanted(request: str, length: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def from_table(table: Any, shown: str, source_format: str, header: bytes | None) -> Trace:
-    """A Trace from an Arrow table of round rows. Units come in the order of their first row; rounds by number."""
+def from_table(table: Any, shown: str, source_format: str, header: bytes | None, first_line: int = 1) -> Trace:
+    """A Trace from an Arrow table of round rows. Units come in the order of their first row; rounds by number.
+    ``first_line`` is what the first row is called where problems are located."""
     problems = ProblemLog()
     carrier = TraceBuilder(Header(source_format=source_format, source_file=shown, order_known="rounds"), problems)
     if header is not None:
         _take_header(header, carrier)
     request, length = _needed(table.column_names, shown)
-    columns = {name: _ints(table, name, carrier) for name in ROUND_COLUMNS}
+    columns = {name: _ints(table, name, carrier, first_line) for name in ROUND_COLUMNS}
     if columns["al_raw"] is None:
-        columns["al_raw"] = _lengths(table, length, carrier)
+        columns["al_raw"] = _lengths(table, length, carrier, first_line)
     unit, first_row = _units(table, request)
-    number = _ints(table, "round", carrier)
+    number = _ints(table, "round", carrier, first_line)
     order = _order(unit, number)
     if order is not None:
         unit = unit[order]
@@ -100,8 +101,9 @@ def from_table(table: Any, shown: str, source_format: str, header: bytes | None)
         if column is not None and column.size and int(column.max()) != NULL32:
             rounds[name] = column if order is None else column[order]
     if number is not None:
-        _check_numbers(unit, number if order is None else number[order], carrier)
-    return _assemble(table, request, unit, first_row, rounds, carrier)
+        rows = np.arange(unit.size) if order is None else order
+        _check_numbers(unit, number[rows], rows + first_line, carrier)
+    return _assemble(table, request, unit, first_row, rounds, carrier, first_line)
 
 
 def _take_header(header: bytes, carrier: TraceBuilder) -> None:
@@ -114,19 +116,23 @@ def _take_header(header: bytes, carrier: TraceBuilder) -> None:
         apply_header(record, carrier)
 
 
-def _ints(table: Any, name: str, carrier: TraceBuilder) -> Any:
-    """A column as int32 with NULL32, or None if absent. Fractions and text are recorded and read as null."""
+def _ints(table: Any, name: str, carrier: TraceBuilder, first_line: int) -> Any:
+    """A column as int32 with NULL32, or None if absent. What is there and is no whole number within range (NaN,
+    fractions, text) is counted with its row and read as null."""
     if name not in table.column_names:
         return None
     column = table.column(name)
     kind = column.type
     if pa.types.is_null(kind):
         return None
+    there = pc.is_valid(column).to_numpy() if column.null_count else True
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        column = pa.chunked_array([_parsed(column)])
+        kind = column.type
     if pa.types.is_floating(kind):
         values = column.to_numpy()
         whole = np.isfinite(values) & (np.abs(np.nan_to_num(values)) < 1 << 30) & (values == np.floor(values))
-        bad = int(np.count_nonzero(~whole & ~np.isnan(values)))
-        _complain(carrier, name, bad)
+        _complain(carrier, name, np.flatnonzero(~whole & there), first_line)
         return np.where(whole, values, NULL32).astype(np.int32)
     if pa.types.is_boolean(kind):
         column = pc.cast(column, pa.int8())
@@ -135,25 +141,40 @@ def _ints(table: Any, name: str, carrier: TraceBuilder) -> Any:
         return None
     if pa.types.is_uint64(kind) or kind.bit_width == 64:
         inside = pc.and_(pc.greater(column, -(1 << 30)), pc.less(column, 1 << 30))
-        bad = table.num_rows - column.null_count - (pc.sum(inside).as_py() or 0)
-        if bad:
-            _complain(carrier, name, bad)
+        if table.num_rows - column.null_count - (pc.sum(inside).as_py() or 0):
+            _complain(carrier, name, np.flatnonzero(~pc.fill_null(inside, True).to_numpy()), first_line)
             column = pc.if_else(inside, column, pa.scalar(None, kind))
     column = pc.cast(column, pa.int32())
     return (pc.fill_null(column, NULL32) if column.null_count else column).to_numpy()
 
 
-def _complain(carrier: TraceBuilder, name: str, bad: int) -> None:
-    if bad:
-        carrier.problems.add_rows("count out of range", carrier.header.source_file, (), bad, "")
-        carrier.note(f"{bad} values of column {name} are no whole numbers within range and were read as null")
+def _parsed(column: Any) -> Any:
+    """A column of text as doubles; what is no number becomes NaN (one such cell makes a CSV column text)."""
+    try:
+        return pc.cast(column, pa.float64()).combine_chunks()
+    except pa.ArrowInvalid:
+        return pa.array([_number(text) for text in column.to_pylist()], pa.float64())
 
 
-def _lengths(table: Any, length: str, carrier: TraceBuilder) -> Any:
-    accepted = _ints(table, "accepted_drafts", carrier)
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return float("nan")
+
+
+def _complain(carrier: TraceBuilder, name: str, bad: Any, first_line: int) -> None:
+    """Count the rows ``bad`` of a column."""
+    message = f"{name} is no whole number within range; read as null"
+    where = carrier.header.source_file
+    carrier.problems.add_rows(BAD_VALUE, where, (bad[:KEPT_PER_KIND] + first_line).tolist(), bad.size, message)
+
+
+def _lengths(table: Any, length: str, carrier: TraceBuilder, first_line: int) -> Any:
+    accepted = _ints(table, "accepted_drafts", carrier, first_line)
     if accepted is not None:
         return np.where(accepted == NULL32, NULL32, accepted + (accepted != NULL32))
-    return None if length == "al_committed" else _ints(table, length, carrier)
+    return None if length == "al_committed" else _ints(table, length, carrier, first_line)
 
 
 def _codes(column: Any) -> Any:
@@ -197,7 +218,7 @@ def _order(unit: Any, number: Any) -> Any:
     return np.argsort(unit, kind="stable") if number is None else np.lexsort((number, unit))
 
 
-def _check_numbers(unit: Any, number: Any, carrier: TraceBuilder) -> None:
+def _check_numbers(unit: Any, number: Any, lines: Any, carrier: TraceBuilder) -> None:
     same = unit[1:] == unit[:-1]
     step = np.diff(number)
     for kind, bad in (("repeated round", same & (step == 0)), ("missing round", same & (step > 1))):
@@ -205,21 +226,21 @@ def _check_numbers(unit: Any, number: Any, carrier: TraceBuilder) -> None:
         carrier.problems.add_rows(
             kind,
             carrier.header.source_file,
-            (rows + 2).tolist(),
+            lines[rows[:KEPT_PER_KIND] + 1].tolist(),
             rows.size,
             "round numbers of a request do not count up by one",
         )
 
 
 def _assemble(
-    table: Any, request: str, unit: Any, first_row: Any, rounds: dict[str, Any], carrier: TraceBuilder
+    table: Any, request: str, unit: Any, first_row: Any, rounds: dict[str, Any], carrier: TraceBuilder, first_line: int
 ) -> Trace:
     n = first_row.size
     ints = {name: np.full(n, NULL, np.int64) for name in UNIT_INTS}
     ints["requests"][:] = 1
-    ints["line"], ints["file"][:] = first_row + 1, 0
+    ints["line"], ints["file"][:] = first_row + first_line, 0
     for name in ("turn", "choice"):
-        values = _ints(table, name, carrier)
+        values = _ints(table, name, carrier, first_line)
         if values is not None:
             taken = values[first_row].astype(np.int64)
             ints[name] = np.where(taken == NULL32, NULL, taken)

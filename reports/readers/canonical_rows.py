@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from frontier_oracle.reports.builder import TraceBuilder, Unit, as_float, as_int, int_list
+from frontier_oracle.reports.builder import TraceBuilder, Unit, as_int
 from frontier_oracle.reports.canonical import Header
-from frontier_oracle.reports.readers.base import JsonReader, Record, text_or_none
+from frontier_oracle.reports.readers.base import JsonReader
+from frontier_oracle.reports.readers.fields import Fields, Record
 from frontier_oracle.reports.readers.vllm_response import MOST_DRAFTS
 
 REQUEST_KEYS = ("request_id", "sample_id", "question_id", "prompt_id", "sample")
@@ -16,6 +17,10 @@ ROUND_KEYS = ("round", "round_idx", "step")
 _ROUND_INTS = ("drafted", "al_committed", "out_pos", "ctx_len", "cap", "batch_size")
 _REQUEST_INTS = ("prompt_tokens", "completion_tokens", "verify_steps", "accepted_total", "drafted_total")
 _COLUMNS = (*_ROUND_INTS, "al_raw", "is_warmup", "truncated")
+
+
+Row = tuple[int, int, list[int | None]]
+"""(round number, line, values in the order of _COLUMNS)"""
 
 
 def first(record: Record, keys: tuple[str, ...]) -> Any:
@@ -34,7 +39,7 @@ class CanonicalRows(JsonReader):
 
     def __init__(self) -> None:
         self.named: set[str] = set()
-        self.units: dict[tuple[str, int | None, int | None], tuple[Unit, list[tuple[int, Record]]]] = {}
+        self.units: dict[tuple[str, int | None, int | None], tuple[Unit, list[Row]]] = {}
 
     def recognise(self, record: Record) -> bool:
         if "schema_version" in record and "source_format" in record:
@@ -44,50 +49,50 @@ class CanonicalRows(JsonReader):
         is_round = first(record, ROUND_KEYS) is not None and first(record, LENGTH_KEYS) is not None
         return is_round or any(record.get(key) is not None for key in ("verify_steps", "accepted_total"))
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        if "source_format" in record and "schema_version" in record:
-            apply_header(record, out)
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        plain = record.record
+        if "source_format" in plain and "schema_version" in plain:
+            apply_header(plain, out)
             return
-        key = (str(first(record, REQUEST_KEYS)), as_int(record.get("turn")), as_int(record.get("choice")))
-        unit, rows = self.units.setdefault(key, (Unit(key[0], line, turn=key[1], choice=key[2]), []))
-        unit.category = unit.category or text_or_none(record.get("category"))
-        number = as_int(first(record, ROUND_KEYS))
-        if number is None or first(record, LENGTH_KEYS) is None:
+        key = (record.name(*REQUEST_KEYS), record.integer("turn"), record.integer("choice"))
+        unit, rows = self.units.setdefault(key, (Unit(key[0], record.line, turn=key[1], choice=key[2]), []))
+        unit.category = unit.category or record.text("category")
+        if first(plain, ROUND_KEYS) is None or first(plain, LENGTH_KEYS) is None:
             self._request(record, unit)
-        else:
-            rows.append((number, {**record, "__line": line}))
-            self.named |= {name for name in LENGTH_KEYS if record.get(name) is not None}
+            return
+        number = record.integer(*ROUND_KEYS)
+        rows.append((len(rows) if number is None else number, record.line, [row_value(record, n) for n in _COLUMNS]))
+        self.named |= {name for name in LENGTH_KEYS if plain.get(name) is not None}
 
-    def _request(self, record: Record, unit: Unit) -> None:
+    def _request(self, record: Fields, unit: Unit) -> None:
         for name in _REQUEST_INTS:
-            setattr(unit, name, as_int(record.get(name)))
-        unit.finish_reason = text_or_none(record.get("finish_reason"))
-        unit.histogram = int_list(record.get("histogram"))
-        flag = record.get("prefill_token_in_rounds")
-        unit.prefill_in_rounds = flag if isinstance(flag, bool) else None
-        unit.reported_mean = as_float(record.get("reported_mean"))
+            setattr(unit, name, record.integer(name))
+        unit.finish_reason = record.text("finish_reason")
+        unit.histogram = record.integers("histogram")
+        unit.prefill_in_rounds = record.flag("prefill_token_in_rounds")
+        unit.reported_mean = record.number("reported_mean")
 
     def finish(self, out: TraceBuilder) -> None:
         for unit, rows in self.units.values():
-            numbers = [number for number, _ in rows]
+            numbers = [number for number, _, _ in rows]
             if numbers != list(range(len(numbers))):
                 self._order(unit, rows, out)
             if rows:
-                unit.rounds = {name: [row_value(row, name) for _, row in rows] for name in _COLUMNS}
+                unit.rounds = {name: [row[2][n] for row in rows] for n, name in enumerate(_COLUMNS)}
             out.add(unit)
         if out.header.truncation == "unknown":
             out.header.truncation = truncation_of(self.named)
         self.units = {}
 
-    def _order(self, unit: Unit, rows: list[tuple[int, Record]], out: TraceBuilder) -> None:
-        rows.sort(key=lambda pair: pair[0])
-        for n, (number, row) in enumerate(rows):
+    def _order(self, unit: Unit, rows: list[Row], out: TraceBuilder) -> None:
+        rows.sort(key=lambda row: row[0])
+        for n, (number, line, _) in enumerate(rows):
             if n and number == rows[n - 1][0]:
-                out.problem("repeated round", row["__line"], f"request {unit.request_id!r} has round {number} twice")
+                out.problem("repeated round", line, f"request {unit.request_id!r} has round {number} twice")
             elif n and number != rows[n - 1][0] + 1:
                 out.problem(
                     "missing round",
-                    row["__line"],
+                    line,
                     f"request {unit.request_id!r}: round {rows[n - 1][0]} is followed by {number}",
                 )
 
@@ -98,19 +103,17 @@ def truncation_of(named: set[str]) -> str:
     return "both" if raw and committed else "raw" if raw else "committed" if committed else "unknown"
 
 
-def row_value(row: Record, name: str) -> int | None:
+def row_value(row: Fields, name: str) -> int | None:
+    """A round column's value in a row: al_raw is also taken from accepted_drafts, or from a length of another name."""
     if name in ("is_warmup", "truncated"):
-        flag = row.get(name)
-        return int(flag) if isinstance(flag, bool) else None
-    if name != "al_raw":
-        return as_int(row.get(name))
-    accepted = as_int(row.get("accepted_drafts"))
-    given = as_int(row.get("al_raw"))
-    if given is None and accepted is not None:
-        return accepted + 1
-    if given is None and row.get("al_committed") is None:
-        return as_int(first(row, LENGTH_KEYS))
-    return given
+        flag = row.flag(name)
+        return None if flag is None else int(flag)
+    if name != "al_raw" or row.record.get("al_raw") is not None:
+        return row.integer(name)
+    if row.record.get("accepted_drafts") is not None:
+        accepted = row.integer("accepted_drafts")
+        return None if accepted is None else accepted + 1
+    return None if row.record.get("al_committed") is not None else row.integer(*LENGTH_KEYS)
 
 
 def apply_header(record: Record, out: TraceBuilder) -> None:

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from frontier_oracle.reports.builder import TraceBuilder, Unit, as_float, as_int, int_list
-from frontier_oracle.reports.readers.base import (
-    JsonReader,
-    Record,
-    positions_before,
-    request_name,
-    section,
-    text_or_none,
-)
+from frontier_oracle.reports.builder import TraceBuilder, Unit
+from frontier_oracle.reports.readers.base import JsonReader, positions_before, section
+from frontier_oracle.reports.readers.fields import Fields, Record
 from frontier_oracle.reports.readers.vllm_response import set_k
 
 _TOKENS = ("num_output_tokens", "output_tokens", "completion_tokens", "generated_tokens", "new_tokens")
@@ -29,22 +23,20 @@ class DflashSamples(JsonReader):
     def recognise(self, record: Record) -> bool:
         return isinstance(record.get("acceptance_lengths"), list)
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        name = request_name(record, line, "sample_id", "question_id", "request_id", "id", "idx", "index")
-        lengths = int_list(record["acceptance_lengths"])
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        name = record.name("sample_id", "question_id", "request_id", "id", "idx", "index")
+        lengths = record.integers("acceptance_lengths")
         if lengths is None:
-            out.problem("unreadable record", line, f"acceptance_lengths of {name!r} is not a list of integers")
             return
         if not lengths:
-            out.problem("empty accept_lengths", line, f"request {name!r} has no verify round")
-        tokens = next((count for key in _TOKENS if (count := as_int(record.get(key))) is not None), None)
-        warm = record.get("is_warmup", record.get("warmup"))
+            out.problem("empty accept_lengths", record.line, f"request {name!r} has no verify round")
+        tokens = record.integer(*_TOKENS)
         unit = Unit(
             name,
-            line,
-            category=text_or_none(record.get("category")),
+            record.line,
+            category=record.text("category"),
             completion_tokens=tokens,
-            is_warmup=warm if isinstance(warm, bool) else None,
+            is_warmup=record.flag("is_warmup", "warmup"),
         )
         rounds: dict[str, list[int | None]] = {"al_raw": [*lengths]}
         excess = None if tokens is None or not lengths else sum(lengths) - tokens
@@ -57,7 +49,7 @@ class DflashSamples(JsonReader):
         if unit.is_warmup is not None:
             rounds["is_warmup"] = [int(unit.is_warmup)] * len(lengths)
         unit.rounds = {key: values for key, values in rounds.items()}
-        block = as_int(record.get("block_size"))
+        block = record.integer("block_size")
         if block:
             set_k(out, block - 1)
         out.add(unit)
@@ -78,24 +70,25 @@ class DflashRuns(JsonReader):
     def recognise(self, record: Record) -> bool:
         return "cycles" in section(record, "dflash")
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        run = section(record, "dflash")
-        block = as_int(record.get("block_tokens"))
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        run = record.section("dflash")
+        block = record.integer("block_tokens")
         if block:
             set_k(out, block - 1)
-        out.header.model = out.header.model or text_or_none(record.get("model"))
-        name = f"{text_or_none(record.get('prompt_id')) or 'prompt'} run {as_int(record.get('run')) or line}"
+        out.header.model = out.header.model or record.text("model")
+        name = f"{record.text('prompt_id') or 'prompt'} run {record.integer('run') or record.line}"
         out.add(
             Unit(
                 name,
-                line,
-                category=text_or_none(record.get("suite")),
-                verify_steps=as_int(run.get("cycles")),
-                accepted_total=as_int(run.get("accepted_from_draft")),
-                reported_mean=as_float(run.get("tokens_per_cycle")),
+                record.line,
+                category=record.text("suite"),
+                verify_steps=run.integer("cycles"),
+                accepted_total=run.integer("accepted_from_draft"),
+                reported_mean=run.number("tokens_per_cycle"),
             )
         )
         for key in ("acceptance_first_20_avg", "acceptance_last_20_avg"):
-            out.number(f"{name}: {key}", run.get(key), None, line)
-        for block_size, value in section(run, "adaptive_metrics", "tokens_per_cycle_by_block").items():
-            out.number(f"{name}: tokens per cycle at block size {block_size}", value, None, line)
+            out.number(f"{name}: {key}", run.number(key), None, record.line)
+        by_block = run.section("adaptive_metrics", "tokens_per_cycle_by_block")
+        for size in by_block.record:
+            out.number(f"{name}: tokens per cycle at block size {size}", by_block.number(size), None, record.line)

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import re
 
-from frontier_oracle.reports.builder import TraceBuilder, Unit, as_float, as_int
+from frontier_oracle.reports.builder import TraceBuilder, Unit
 from frontier_oracle.reports.canonical import Header
-from frontier_oracle.reports.readers.base import JsonReader, Record, TextReader, finish_reason, request_name, section
+from frontier_oracle.reports.readers.base import JsonReader, TextReader, section
+from frontier_oracle.reports.readers.fields import Fields, Record
 from frontier_oracle.reports.readers.vllm_log import recover_steps
 
 
-def unit_of(holder: Record, timings: Record, name: str, line: int) -> Unit:
+def unit_of(holder: Fields, timings: Fields, name: str) -> Unit:
     """A request's totals. No step count is told (PR 27676 was closed); mlx-vlm adds ``draft_rounds``.
 
     draft_n is only present when something was drafted. predicted_n counts the prefill token (pitfall 3) and, in some
     builds, tokens past the end of sequence, so that completion_tokens is preferred where both are given.
     """
-    drafted, accepted = as_int(timings.get("draft_n")), as_int(timings.get("draft_n_accepted"))
+    drafted, accepted = timings.integer("draft_n"), timings.integer("draft_n_accepted")
     if not drafted:
         drafted = accepted = None
-    predicted = as_int(timings.get("predicted_n"))
     return Unit(
         name,
-        line,
-        category=holder.get("category") if isinstance(holder.get("category"), str) else None,
-        prompt_tokens=as_int(timings.get("prompt_n")),
-        completion_tokens=predicted,
-        finish_reason=finish_reason(holder.get("finish_reason")),
-        verify_steps=as_int(timings.get("draft_rounds")),
+        holder.line,
+        category=holder.text("category"),
+        prompt_tokens=timings.integer("prompt_n"),
+        completion_tokens=timings.integer("predicted_n"),
+        finish_reason=holder.finish_reason(),
+        verify_steps=timings.integer("draft_rounds"),
         accepted_total=accepted,
         drafted_total=drafted,
     )
@@ -44,14 +44,13 @@ class LlamaCppTimings(JsonReader):
         timings = section(record, "timings")
         return "predicted_n" in timings
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        timings = section(record, "timings")
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        timings = record.section("timings")
         if "draft_kind" in timings:
             out.header.source_engine = "mlx-vlm"
-        choices = record.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else record
-        unit = unit_of(record, timings, request_name(record, line, "id", "id_slot"), line)
-        unit.finish_reason = finish_reason(choice.get("finish_reason"))
+        unit = unit_of(record, timings, record.name("id", "id_slot"))
+        for choice in record.sections("choices")[:1]:
+            unit.finish_reason = choice.finish_reason()
         if unit.drafted_total is None:
             out.note("responses without draft_n drafted nothing")
         out.add(unit)
@@ -69,31 +68,31 @@ class LlamaCppReceipts(JsonReader):
     header_fields = {"bonus_included": False, "truncation": "unknown"}
 
     def recognise(self, record: Record) -> bool:
-        return any(True for _ in self._requests(record))
-
-    def _requests(self, record: Record) -> list[tuple[str, Record, Record]]:
         runs = record.get("runs")
-        found = []
-        for n, run in enumerate(runs if isinstance(runs, list) else ()):
-            if not isinstance(run, dict):
-                continue
-            inner = run.get("records")
-            label = " ".join(str(run[key]) for key in ("backend", "label") if run.get(key)) or f"run {n}"
-            for item in inner if isinstance(inner, list) else [run]:
-                if not isinstance(item, dict):
-                    continue
-                timings = section(item, "timings") or item
-                if "predicted_n" in timings:
-                    name = str(item.get("prompt_id") or item.get("id") or f"request {n}")
-                    found.append((f"{label} / {name}" if isinstance(inner, list) else name, item, timings))
-        return found
+        for run in runs if isinstance(runs, list) else ():
+            inner = section(run).get("records")
+            items = inner if isinstance(inner, list) else [run]
+            if any("predicted_n" in (section(item, "timings") or section(item)) for item in items):
+                return True
+        return False
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        for name, item, timings in self._requests(record):
-            out.add(unit_of(item, timings, name, line))
-        delta = section(record, "metrics_delta")
-        rounds = as_float(delta.get("llamacpp:spec_decode_num_drafts_total"))
-        accepted = as_float(delta.get("llamacpp:spec_decode_num_accepted_tokens_total"))
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        line = record.line
+        for n, run in enumerate(record.sections("runs")):
+            several = "records" in run
+            parts = [run.record.get(key) for key in ("backend", "label")]
+            label = " ".join(str(part) for part in parts if part) or f"run {n}"
+            for item in run.sections("records") if several else [run]:
+                timings = item.section("timings") or item
+                name = str(item.record.get("prompt_id") or item.record.get("id") or f"request {n}")
+                name = f"{label} / {name}" if several else name
+                if "predicted_n" in timings:
+                    out.add(unit_of(item, timings, name))
+                else:
+                    out.problem("unreadable record", line, f"{name!r} has no predicted_n")
+        delta = record.section("metrics_delta")
+        rounds = delta.number("llamacpp:spec_decode_num_drafts_total")
+        accepted = delta.number("llamacpp:spec_decode_num_accepted_tokens_total")
         if rounds and accepted is not None:
             out.number("1 + accepted / drafts of metrics_delta", 1 + accepted / rounds, "predicted_over_nondraft", line)
             out.number("verify rounds of metrics_delta", rounds, None, line)
@@ -133,7 +132,7 @@ class LlamaCppLog(TextReader):
             return False
         match = self._line.search(text)
         if match is None:
-            return False
+            return self.unread("draft acceptance = ", text, line, out)
         accepted, drafted = int(match[2]), int(match[3])
         rates = [float(r) for r in (match[5] or "").split(",") if r.strip()]
         mean = float(match[4]) if match[4] else None
@@ -172,7 +171,7 @@ class LlamaCppOldLog(TextReader):
     def feed(self, text: str, line: int, out: TraceBuilder) -> bool:
         match = self._line.search(text)
         if match is None:
-            return False
+            return self.unread("draft acceptance rate = ", text, line, out)
         out.add(
             Unit(
                 f"request {len(out)}",
@@ -216,7 +215,7 @@ class LlamaCppStatistics(TextReader):
     def feed(self, text: str, line: int, out: TraceBuilder) -> bool:
         match = self._line.search(text)
         if match is None:
-            return False
+            return self.unread("statistics ", text, line, out)
         kind, steps, accepted = match[1], int(match[2]), int(match[5])
         before = self.last.get(kind)
         if before is not None and accepted < (before.accepted_total or 0):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from frontier_oracle.reports.builder import TraceBuilder, Unit
+from frontier_oracle.reports.builder import BAD_VALUE, TraceBuilder, Unit
 from frontier_oracle.reports.readers.base import TextReader
 from frontier_oracle.reports.readers.vllm_response import set_k
 
-_SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(\{.*\})?\s+([-+\w.]+)(?:\s+-?\d+)?\s*$")
+_SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(\{.*\})?\s+(\S+)(?:\s+-?\d+)?\s*$")
 _POSITION = re.compile(r'position="(\d+)"')
 
 _COUNTERS = {
@@ -25,6 +25,14 @@ _GAUGES = {
     "spec_decode_acceptance_length": "mean",
     "spec_num_draft_tokens": "width",
 }
+
+
+def _finite(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) < 1e300 else None
 
 
 class Prometheus(TextReader):
@@ -48,24 +56,26 @@ class Prometheus(TextReader):
         if text.startswith("#"):
             return False
         match = _SAMPLE.match(text)
-        if match is None or not match[1].startswith(self.prefix):
+        if match is None:
+            name = re.split(r"[{\s]", text.removeprefix(self.prefix), maxsplit=1)[0].removesuffix("_total")
+            known = text.startswith(self.prefix) and (name in _COUNTERS or name in _GAUGES)
+            return known and self.unread(self.prefix, text, line, out)
+        if not match[1].startswith(self.prefix):
             return False
         name = match[1][len(self.prefix) :]
         base = name.removesuffix("_total")
         if base not in _COUNTERS and name not in _GAUGES:
             return False
-        try:
-            value = float(match[3])
-        except ValueError:
-            out.problem("unreadable metric", line, f"{name} has the value {match[3]!r}")
-            return True
         self.line = self.line or line
-        if name in _GAUGES and not abs(value) < 1e300:
-            out.problem("unreadable metric", line, f"gauge {name} is {value}")
+        value = _finite(match[3])
+        if value is None:
+            out.problem(BAD_VALUE, line, f"{name} is {match[3][:40]}, not a finite number; left out")
         elif name in _GAUGES:
             self.gauges[_GAUGES[name]] = value
-        elif not 0 <= value < 1e300:
-            out.problem("negative count", line, f"counter {name} is {value}")
+        elif value < 0:
+            out.problem("negative count", line, f"counter {name} is {value}; left out")
+        elif value != int(value):
+            out.problem(BAD_VALUE, line, f"counter {name} is {value}, not a whole number; left out")
         else:
             self._count(base, match[2] or "", value)
         return True
@@ -115,7 +125,8 @@ class Prometheus(TextReader):
         )
         for kind in ("mean", "rate"):
             if kind in self.gauges:
-                out.number(f"{self.prefix} acceptance {kind} (gauge)", self.gauges[kind], None, self.line)
+                follows = "al_raw" if kind == "mean" else "rate_configured"
+                out.number(f"{self.prefix} acceptance {kind} (gauge)", self.gauges[kind], follows, self.line)
 
     def _notes(self, out: TraceBuilder) -> None:
         if self.scrapes == 1:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from frontier_oracle.reports.builder import TraceBuilder, Unit, as_float, as_int
-from frontier_oracle.reports.readers.base import JsonReader, Record
+from frontier_oracle.reports.builder import TraceBuilder, Unit
+from frontier_oracle.reports.readers.base import JsonReader
+from frontier_oracle.reports.readers.fields import Fields, Record
 
 
 class SglangBench(JsonReader):
@@ -19,24 +20,25 @@ class SglangBench(JsonReader):
         "aggregation_of_source_mean": "pooled",
         "order_known": "mean",
         "truncation": "raw",
+        "reported_mean": "al_raw",
     }
 
     def recognise(self, record: Record) -> bool:
         return "accept_length" in record and "backend" in record and "total_output_tokens" in record
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        mean = as_float(record.get("accept_length"))
-        if mean is None:
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        mean = record.number("accept_length")
+        if record.record["accept_length"] is None:
             out.note("a run with accept_length null was made without speculation")
         out.note("accept_length is the server's average since its start, warm-up and earlier runs in it")
         out.add(
             Unit(
                 f"run {len(out)}",
-                line,
+                record.line,
                 kind="aggregate",
                 reported_mean=mean,
-                requests=as_int(record.get("completed")),
-                completion_tokens=as_int(record.get("total_output_tokens")),
+                requests=record.integer("completed"),
+                completion_tokens=record.integer("total_output_tokens"),
             )
         )
 
@@ -51,6 +53,7 @@ class SglangServerInfo(JsonReader):
         "aggregation_of_source_mean": "pooled",
         "order_known": "mean",
         "truncation": "raw",
+        "reported_mean": "al_raw",
     }
 
     def recognise(self, record: Record) -> bool:
@@ -59,12 +62,8 @@ class SglangServerInfo(JsonReader):
             isinstance(state, dict) and "avg_spec_accept_length" in state for state in states
         )
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
+    def read(self, record: Fields, out: TraceBuilder) -> None:
         out.note("the server's average since its start or last internal-state update")
-        for n, state in enumerate(record["internal_states"]):
-            if isinstance(state, dict):
-                out.add(
-                    Unit(
-                        f"state {n}", line, kind="lifetime", reported_mean=as_float(state.get("avg_spec_accept_length"))
-                    )
-                )
+        for n, state in enumerate(record.sections("internal_states")):
+            mean = state.number("avg_spec_accept_length")
+            out.add(Unit(f"state {n}", record.line, kind="lifetime", reported_mean=mean))

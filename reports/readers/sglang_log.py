@@ -23,6 +23,8 @@ class SglangLog(TextReader):
         "aggregation_of_source_mean": "window",
         "order_known": "mean",
         "truncation": "raw",
+        "reported_mean": "al_raw_printed",
+        "reported_rate": "rate_configured_printed",
     }
     needles = (b"accept len: ",)
     _line = re.compile(r"Decode batch(?: ?\[\d+\])?, #running-req: (\d+),.*?, accept len: ([\d.]+)")
@@ -30,7 +32,7 @@ class SglangLog(TextReader):
     def feed(self, text: str, line: int, out: TraceBuilder) -> bool:
         match = self._line.search(text)
         if match is None:
-            return False
+            return self.unread("Decode batch", text, line, out)
         if "cap len: " in text:
             out.note("DSpark caps the verify width per round")
         rate = _RATE.search(text)

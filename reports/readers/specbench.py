@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from frontier_oracle.reports.builder import TraceBuilder, Unit, as_int, int_list
-from frontier_oracle.reports.readers.base import JsonReader, Record, positions_before, request_name, text_or_none
-
-
-def as_list(value: Any) -> list[int] | None:
-    """Forks write a scalar where upstream writes a list of one per turn."""
-    single = as_int(value)
-    return [single] if single is not None else int_list(value)
+from frontier_oracle.reports.builder import TraceBuilder, Unit
+from frontier_oracle.reports.readers.base import JsonReader, positions_before
+from frontier_oracle.reports.readers.fields import Fields, Record
 
 
 class SpecBench(JsonReader):
@@ -35,22 +28,21 @@ class SpecBench(JsonReader):
     def recognise(self, record: Record) -> bool:
         return any("accept_lengths" in choice for choice in _choices(record))
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        out.header.model = out.header.model or text_or_none(record.get("model_id"))
-        for index, choice in enumerate(_choices(record)):
-            if "accept_lengths" not in choice:
-                continue
-            name = request_name(record, line, "question_id", "id")
-            lengths = as_list(choice["accept_lengths"])
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        out.header.model = out.header.model or record.text("model_id")
+        name, category = record.name("question_id", "id"), record.text("category")
+        for index, choice in enumerate(record.sections("choices")):
+            # forks write a scalar where upstream writes a list of one per turn
+            lengths = choice.integers("accept_lengths", scalar=True)
             if lengths is None:
-                out.problem("unreadable record", line, f"accept_lengths of {name!r} is not a list of integers")
+                out.problem("unreadable record", record.line, f"choice {index} of {name!r} has no list accept_lengths")
                 continue
             if not lengths:
-                out.problem("empty accept_lengths", line, f"request {name!r} has no verify round")
-            steps, tokens = as_list(choice.get("decoding_steps")), as_list(choice.get("new_tokens"))
-            number = as_int(choice.get("index"))
-            choice_index = index if number is None else number
-            base = Unit(name, line, choice=choice_index, category=text_or_none(record.get("category")))
+                out.problem("empty accept_lengths", record.line, f"request {name!r} has no verify round")
+            steps = choice.integers("decoding_steps", scalar=True)
+            tokens = choice.integers("new_tokens", scalar=True)
+            number = choice.integer("index")
+            base = Unit(name, record.line, choice=index if number is None else number, category=category)
             self._turns(base, lengths, steps, tokens, out)
         out.header.truncation = next(iter(self.truncation)) if len(self.truncation) == 1 else "unknown"
 
@@ -125,22 +117,22 @@ class EagleAnswers(JsonReader):
     def recognise(self, record: Record) -> bool:
         return any("idxs" in choice and "accept_lengths" not in choice for choice in _choices(record))
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        out.header.model = out.header.model or text_or_none(record.get("model_id"))
-        for index, choice in enumerate(_choices(record)):
-            idxs, tokens = as_list(choice.get("idxs")), as_list(choice.get("new_tokens"))
-            name = request_name(record, line, "question_id", "id")
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        out.header.model = out.header.model or record.text("model_id")
+        name, category = record.name("question_id", "id"), record.text("category")
+        for index, choice in enumerate(record.sections("choices")):
+            idxs, tokens = choice.integers("idxs", scalar=True), choice.integers("new_tokens", scalar=True)
             if idxs is None or tokens is None or len(idxs) != len(tokens):
-                out.problem("unreadable record", line, f"request {name!r}: idxs and new_tokens do not match")
+                out.problem("unreadable record", record.line, f"request {name!r}: idxs and new_tokens do not match")
                 continue
             for turn, (idx, count) in enumerate(zip(idxs, tokens, strict=True)):
                 out.add(
                     Unit(
                         name,
-                        line,
+                        record.line,
                         turn=turn,
                         choice=index,
-                        category=text_or_none(record.get("category")),
+                        category=category,
                         verify_steps=idx + 1,
                         completion_tokens=count,
                         prefill_in_rounds=True,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from frontier_oracle.reports.builder import TraceBuilder, Unit, as_float
-from frontier_oracle.reports.readers.aiperf import histogram_of
-from frontier_oracle.reports.readers.base import JsonReader, Record, section
+from frontier_oracle.reports.builder import TraceBuilder, Unit
+from frontier_oracle.reports.readers.base import JsonReader
+from frontier_oracle.reports.readers.fields import Fields, Record
 
 
 class SpecdecBench(JsonReader):
@@ -26,35 +26,29 @@ class SpecdecBench(JsonReader):
     def recognise(self, record: Record) -> bool:
         return "Request_AL" in record or "Acceptance_Length_Histogram" in record
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
+    def read(self, record: Fields, out: TraceBuilder) -> None:
         turns = 0
-        for request, by_turn in section(record, "Request_AL").items():
-            for turn, mean in by_turn.items() if isinstance(by_turn, dict) else [("0", by_turn)]:
+        line, means = record.line, record.section("Request_AL")
+        for request, value in means.record.items():
+            by_turn = means.section(request) if isinstance(value, dict) else Fields({"0": value}, line, out)
+            for turn in by_turn.record:
                 turns += 1
-                out.add(
-                    Unit(
-                        str(request),
-                        line,
-                        turn=int(turn) if str(turn).isdecimal() else None,
-                        reported_mean=as_float(mean),
-                    )
-                )
-        chunks = histogram_of(record.get("Acceptance_Length_Histogram"))
+                number = int(turn) if turn.isdecimal() and len(turn) < 10 else None
+                out.add(Unit(request, line, turn=number, reported_mean=by_turn.number(turn)))
+        chunks = record.histogram("Acceptance_Length_Histogram")
         if chunks:
             self._rounds(chunks, turns, line, out)
         out.number(
             "Average_AL (mean of turn means, prefill chunk counted)",
-            record.get("Average_AL"),
+            record.number("Average_AL"),
             "completion_over_iterations:requests",
             line,
         )
         for key in ("Conditional_Acceptance_Rate", "Joint_Acceptance_Rate"):
-            values = record.get(key)
-            pairs = (
-                values.items() if isinstance(values, dict) else enumerate(values if isinstance(values, list) else ())
-            )
-            for position, value in pairs:
-                out.number(f"{key}[{position}]", value, None, line)
+            listed = isinstance(record.record.get(key), list)
+            rates = dict(enumerate(record.numbers(key) or ())) if listed else record.section(key).record
+            for position, rate in rates.items():
+                out.number(f"{key}[{position}]", rate, None, line)
 
     def _rounds(self, chunks: list[int], turns: int, line: int, out: TraceBuilder) -> None:
         by_length = [*chunks, *[0] * (2 - len(chunks))]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from frontier_oracle.reports.builder import TraceBuilder, Unit, as_float, as_int
-from frontier_oracle.reports.readers.base import JsonReader, Record, section, text_or_none
+from frontier_oracle.reports.builder import TraceBuilder, Unit
+from frontier_oracle.reports.readers.base import JsonReader, section
+from frontier_oracle.reports.readers.fields import Fields, Record
 from frontier_oracle.reports.readers.vllm_response import set_k
 
 _FIELDS: dict[str, Any] = {
@@ -24,35 +25,34 @@ class SpecForge(JsonReader):
     engine = "sglang"
     header_fields = _FIELDS
 
-    def _rows(self, name: str, category: str, results: Any) -> Iterator[tuple[str, str, Record, Record]]:
-        for config in results if isinstance(results, list) else ():
-            metrics = config.get("metrics") if isinstance(config, dict) else None
-            for n, row in enumerate(metrics if isinstance(metrics, list) else ()):
-                if isinstance(row, dict) and "accept_length" in row:
-                    label = "-".join(
-                        str(config.get(key)) for key in ("batch_size", "steps", "topk", "num_draft_tokens")
-                    )
-                    yield f"{name} {label} {text_or_none(row.get('Name')) or n}", category, config, row
-
-    def _add(self, rows: Iterator[tuple[str, str, Record, Record]], line: int, out: TraceBuilder) -> None:
+    def _add(self, benches: Iterable[tuple[str, str, list[Fields]]], out: TraceBuilder) -> None:
+        """``benches``: (name, category, configurations), each with ``metrics``, the rows of which hold a mean."""
         widths = set()
-        for name, category, config, row in rows:
-            widths.add((as_int(config.get("topk")), as_int(config.get("num_draft_tokens"))))
-            out.add(
-                Unit(
-                    name,
-                    line,
-                    kind="aggregate",
-                    category=category,
-                    requests=as_int(row.get("num_questions")),
-                    reported_mean=as_float(row.get("accept_length")),
-                )
-            )
+        for name, category, configs in benches:
+            for config in configs:
+                parts = [config.integer(key) for key in ("batch_size", "steps", "topk", "num_draft_tokens")]
+                label = "-".join(map(str, parts))
+                widths.add((parts[2], parts[3]))
+                for n, row in enumerate(config.sections("metrics")):
+                    self._row(f"{name} {label} {row.text('Name') or n}", category, row, out)
         if len(widths) == 1:
             topk, width = widths.pop()
             out.header.tree = None if topk is None else topk > 1
             if width and topk == 1:
                 set_k(out, width - 1)
+
+    def _row(self, name: str, category: str, row: Fields, out: TraceBuilder) -> None:
+        if "accept_length" not in row:
+            out.problem("unreadable record", row.line, f"{row.path.rstrip('.')} has no accept_length")
+            return
+        mean, requests = row.number("accept_length"), row.integer("num_questions")
+        out.add(Unit(name, row.line, kind="aggregate", category=category, requests=requests, reported_mean=mean))
+
+
+def _holds_means(configs: Any) -> bool:
+    """True for a list of configurations, one of which has a row with a mean."""
+    metrics = [section(config).get("metrics") for config in configs] if isinstance(configs, list) else []
+    return any("accept_length" in section(row) for rows in metrics if isinstance(rows, list) for row in rows)
 
 
 class SpecForgeBench(SpecForge):
@@ -60,17 +60,13 @@ class SpecForgeBench(SpecForge):
 
     name = "specforge-bench"
 
-    def _benches(self, record: Record) -> list[tuple[str, Any]]:
-        return [(key, value) for key, value in record.items() if isinstance(value, list)]
-
     def recognise(self, record: Record) -> bool:
-        return isinstance(record.get("model"), str) and any(
-            True for key, value in self._benches(record) for _ in self._rows(key, key, value)
-        )
+        return isinstance(record.get("model"), str) and any(map(_holds_means, record.values()))
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        out.header.model = text_or_none(record.get("model"))
-        self._add((row for key, value in self._benches(record) for row in self._rows(key, key, value)), line, out)
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        out.header.model = record.text("model")
+        keys = [key for key, value in record.record.items() if _holds_means(value)]
+        self._add(((key, key, record.sections(key)) for key in keys), out)
 
 
 class SpecForgeDashboard(SpecForge):
@@ -78,16 +74,18 @@ class SpecForgeDashboard(SpecForge):
 
     name = "specforge-dashboard"
 
-    def _all(self, record: Record) -> Iterator[tuple[str, str, Record, Record]]:
+    def _benches(self, record: Record) -> Iterator[tuple[str, str]]:
         for model, benches in record.items():
-            for bench, body in benches.items() if isinstance(benches, dict) else ():
-                yield from self._rows(f"{model} {bench}", str(bench), section(body).get("results"))
+            for bench, body in section(benches).items():
+                if _holds_means(section(body).get("results")):
+                    yield model, bench
 
     def recognise(self, record: Record) -> bool:
-        return any(True for _ in self._all(record))
+        return any(True for _ in self._benches(record))
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        self._add(self._all(record), line, out)
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        found = self._benches(record.record)
+        self._add(((f"{m} {b}", b, record.section(m, b).sections("results")) for m, b in found), out)
 
 
 class SpecForgeReport(SpecForge):
@@ -95,38 +93,33 @@ class SpecForgeReport(SpecForge):
 
     name = "specforge-report"
 
-    def _runs(self, record: Record) -> list[Record]:
-        runs = record.get("runs")
-        return [run for run in runs if isinstance(run, dict)] if isinstance(runs, list) else []
-
     def recognise(self, record: Record) -> bool:
         flat = "average_acceptance_length" in record and "spec_verify_count" in record
-        return flat or any("spec_verify_count" in section(run, "metrics") for run in self._runs(record))
+        runs = record["runs"] if isinstance(record.get("runs"), list) else []
+        return flat or any("spec_verify_count" in section(run, "metrics") for run in runs)
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        out.header.model = text_or_none(record.get("model"))
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        out.header.model = record.text("model")
         out.header.order_known = "totals"
-        for n, run in enumerate(self._runs(record) or [{"metrics": record}]):
-            metrics = section(run, "metrics")
-            task = text_or_none(section(run, "task").get("name"))
-            label = text_or_none(section(run, "config").get("label"))
+        runs = [(run, run.section("metrics")) for run in record.sections("runs")] or [(record, record)]
+        for n, (run, metrics) in enumerate(runs):
+            task, label = run.section("task").text("name"), run.section("config").text("label")
             out.add(
                 Unit(
                     " ".join(part for part in (task, label) if part) or f"run {n}",
-                    line,
+                    record.line,
                     kind="aggregate",
                     category=task,
-                    verify_steps=as_int(metrics.get("spec_verify_count")),
-                    completion_tokens=as_int(metrics.get("output_tokens")),
-                    requests=as_int(metrics.get("num_requests")),
+                    verify_steps=metrics.integer("spec_verify_count"),
+                    completion_tokens=metrics.integer("output_tokens"),
+                    requests=metrics.integer("num_requests"),
                     prefill_in_rounds=False,
-                    reported_mean=as_float(metrics.get("accept_length")),
+                    reported_mean=metrics.number("accept_length"),
                 )
             )
-            if "average_acceptance_length" in metrics:
-                out.number(
-                    "average_acceptance_length (mean over requests)",
-                    metrics["average_acceptance_length"],
-                    "completion_over_verify:requests",
-                    line,
-                )
+            out.number(
+                "average_acceptance_length (mean over requests)",
+                metrics.number("average_acceptance_length"),
+                "completion_over_verify:requests",
+                record.line,
+            )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from frontier_oracle.reports.builder import TraceBuilder, Unit, as_float, as_int
-from frontier_oracle.reports.readers.base import JsonReader, Record, TextReader, request_name, section
+from frontier_oracle.reports.builder import BAD_VALUE, TraceBuilder, Unit, as_float
+from frontier_oracle.reports.readers.base import JsonReader, TextReader, section
+from frontier_oracle.reports.readers.fields import Fields, Record
 from frontier_oracle.reports.readers.vllm_response import set_k
 
 _FIELDS = {
@@ -27,17 +28,17 @@ class TokenSpeedMeta(JsonReader):
     def recognise(self, record: Record) -> bool:
         return "accept_draft_tokens" in section(record, "meta_info")
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        meta = section(record, "meta_info")
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        meta = record.section("meta_info")
         out.add(
             Unit(
-                request_name(meta, line, "id", "rid"),
-                line,
-                prompt_tokens=as_int(meta.get("prompt_tokens")),
-                completion_tokens=as_int(meta.get("completion_tokens")),
-                verify_steps=as_int(meta.get("spec_verify_ct")),
+                meta.name("id", "rid"),
+                record.line,
+                prompt_tokens=meta.integer("prompt_tokens"),
+                completion_tokens=meta.integer("completion_tokens"),
+                verify_steps=meta.integer("spec_verify_ct"),
                 prefill_in_rounds=False,
-                reported_mean=as_float(meta.get("accept_draft_tokens")),
+                reported_mean=meta.number("accept_draft_tokens"),
             )
         )
 
@@ -71,16 +72,33 @@ class TokenSpeedLog(TextReader):
         elif short:
             unit = self.units.setdefault(short[1], Unit(short[1], line))
             unit.reported_mean = float(short[2])
-        return bool(stats or short)
+        else:
+            marks = ("Accept_num_tokens_avg", "RequestStats(")
+            return any(self.unread(mark, text, line, out) for mark in marks)
+        return True
 
     def _request_stats(self, name: str, fields: dict[str, str], line: int, out: TraceBuilder) -> None:
+        def number(key: str) -> float | None:
+            text = fields.get(key, "None").strip()
+            value = _real(text)
+            if value is None and text != "None":
+                out.problem(BAD_VALUE, line, f"{key} of request {name!r} is {text[:40]}, not a finite number")
+            return value
+
+        def whole(key: str) -> int | None:
+            value = number(key)
+            if value is not None and value != int(value):
+                out.problem(BAD_VALUE, line, f"{key} of request {name!r} is {value}, not a whole number")
+                return None
+            return None if value is None else int(value)
+
         unit = self.units.setdefault(name, Unit(name, line))
-        unit.completion_tokens = _whole(fields.get("output_tokens"))
-        unit.prompt_tokens = _whole(fields.get("prompt_tokens"))
+        unit.completion_tokens, unit.prompt_tokens = whole("output_tokens"), whole("prompt_tokens")
         unit.finish_reason = (fields.get("reason") or "").strip("'") or None
-        unit.reported_rate = _real(fields.get("acc_rate"))
+        unit.reported_rate = number("acc_rate")
         unit.prefill_in_rounds = False
-        mean = unit.reported_mean if unit.reported_mean is not None else _real(fields.get("acc_len"))
+        mean = number("acc_len")
+        mean = mean if unit.reported_mean is None else unit.reported_mean
         unit.reported_mean = mean
         if unit.completion_tokens is None or not mean:
             return
@@ -110,6 +128,8 @@ class TokenSpeedBatchLog(TextReader):
         "aggregation_of_source_mean": "window",
         "order_known": "mean",
         "truncation": "raw",
+        "reported_mean": "al_raw_printed",
+        "reported_rate": "rate_configured_printed",
     }
     needles = (b"avg_accept_len: ",)
     _line = re.compile(r"Decode batch\. #running-req: \d+,.*?avg_accept_len: ([\d.]+), accept_rate: ([\d.]+)")
@@ -117,7 +137,7 @@ class TokenSpeedBatchLog(TextReader):
     def feed(self, text: str, line: int, out: TraceBuilder) -> bool:
         match = self._line.search(text)
         if match is None:
-            return False
+            return self.unread("Decode batch.", text, line, out)
         out.note("windows of decode steps without counts: they cannot be weighted into one mean")
         out.add(
             Unit(
@@ -127,12 +147,8 @@ class TokenSpeedBatchLog(TextReader):
         return True
 
 
-def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() and len(text) < 13 else None
-
-
-def _real(text: str | None) -> float | None:
+def _real(text: str) -> float | None:
     try:
-        return as_float(float(text)) if text is not None else None
+        return as_float(float(text))
     except ValueError:
         return None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from frontier_oracle.reports.builder import TraceBuilder, Unit, as_float, as_int, int_list
-from frontier_oracle.reports.readers.base import JsonReader, Record, TextReader, finish_reason, request_name, section
+from frontier_oracle.reports.builder import TraceBuilder, Unit
+from frontier_oracle.reports.readers.base import JsonReader, TextReader, section
+from frontier_oracle.reports.readers.fields import Fields, Record
 from frontier_oracle.reports.readers.vllm_response import set_k
 
 
@@ -27,18 +28,19 @@ class TrtllmIterations(JsonReader):
     def recognise(self, record: Record) -> bool:
         return "numAcceptedTokens" in section(record, "specDecodingStats")
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        stats = section(record, "specDecodingStats")
-        steps = as_int(stats.get("numRequestsWithDraftTokens"))
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        stats = record.section("specDecodingStats")
+        steps = stats.integer("numRequestsWithDraftTokens")
+        mean = stats.number("acceptanceLength")
         out.add(
             Unit(
-                request_name(record, line, "iter"),
-                line,
+                record.name("iter"),
+                record.line,
                 kind="iteration",
                 verify_steps=steps,
-                accepted_total=as_int(stats.get("numAcceptedTokens")),
-                drafted_total=as_int(stats.get("numDraftTokens")),
-                reported_mean=as_float(stats.get("acceptanceLength")) if steps else None,
+                accepted_total=stats.integer("numAcceptedTokens"),
+                drafted_total=stats.integer("numDraftTokens"),
+                reported_mean=mean if steps else None,
             )
         )
 
@@ -58,56 +60,66 @@ class TrtllmPerfMetrics(JsonReader):
         "truncation": "raw",
     }
 
-    def _found(self, record: Record) -> list[tuple[Record, Record]]:
-        """(spec section, its holder) of the record itself or of each of its choices."""
-        holders = [record, *(c for c in record.get("choices") or () if isinstance(c, dict))]
-        found = []
-        for holder in holders:
-            for path in (
-                ("perf_metrics", "speculative_decoding"),
-                ("request_perf_metrics", "speculative_decoding"),
-                ("speculative_decoding",),
-            ):
-                spec = section(holder, *path)
-                if "total_accepted_draft_tokens" in spec:
-                    found.append((spec, holder))
-                    break
-        return found
+    _paths = (
+        ("perf_metrics", "speculative_decoding"),
+        ("request_perf_metrics", "speculative_decoding"),
+        ("speculative_decoding",),
+    )
+
+    def _path(self, holder: Record) -> tuple[str, ...] | None:
+        """Where the counters of a record or of one of its choices stand."""
+        return next((path for path in self._paths if "total_accepted_draft_tokens" in section(holder, *path)), None)
 
     def recognise(self, record: Record) -> bool:
         choices = record.get("choices")
-        return (choices is None or isinstance(choices, list)) and bool(self._found(record))
+        if choices is not None and not isinstance(choices, list):
+            return False
+        holders = [record, *(choice for choice in choices or () if isinstance(choice, dict))]
+        return any(self._path(holder) for holder in holders)
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        found = self._found(record)
-        completion = as_int(section(record, "usage").get("completion_tokens")) if len(found) == 1 else None
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        holders = [record, *record.sections("choices")]
+        found = [(h.section(*path), h) for h in holders if (path := self._path(h.record)) is not None]
+        completion = record.section("usage").integer("completion_tokens")
+        name = record.name("request_id", "id")
         for spec, holder in found:
-            drafted = as_int(spec.get("total_draft_tokens"))
-            accepted = as_int(spec.get("total_accepted_draft_tokens"))
+            drafted = spec.integer("total_draft_tokens")
+            accepted = spec.integer("total_accepted_draft_tokens")
             if drafted == 0:
                 out.note("a request with zero draft tokens: nothing was drafted, or the version does not fill them in")
                 drafted = accepted = None
             unit = Unit(
-                request_name(record, line, "request_id", "id"),
-                line,
-                choice=as_int(holder.get("index")) if holder is not record else None,
-                completion_tokens=completion,
-                finish_reason=finish_reason(holder.get("finish_reason")),
-                verify_steps=as_int(spec.get("num_spec_steps")),
+                name,
+                record.line,
+                choice=holder.integer("index") if holder is not record else None,
+                completion_tokens=completion if len(found) == 1 else None,
+                finish_reason=holder.finish_reason(),
+                verify_steps=spec.integer("num_spec_steps"),
                 accepted_total=accepted,
                 drafted_total=drafted,
-                histogram=int_list(spec.get("acceptance_histogram")),
+                histogram=spec.integers("acceptance_histogram"),
                 prefill_in_rounds=False,
-                reported_rate=as_float(spec.get("acceptance_rate")),
+                reported_rate=spec.number("acceptance_rate"),
             )
             if unit.histogram is not None:
                 out.header.order_known = "histogram"
-            set_k(out, as_int(spec.get("num_spec_tokens")))
-            mean = as_float(holder.get("avg_decoded_tokens_per_iter"))
+            set_k(out, spec.integer("num_spec_tokens"))
+            mean = holder.number("avg_decoded_tokens_per_iter")
             if mean is not None:
                 out.header.reported_mean = "completion_over_iterations"
                 unit.reported_mean = mean
             out.add(unit)
+
+
+PER_REQUEST = "completion_over_iterations"
+_BENCH_FIELDS = {
+    "bonus_included": True,
+    "aggregation_of_source_mean": "request",
+    "order_known": "mean",
+    "truncation": "committed",
+    "reported_mean": f"{PER_REQUEST}:requests",
+    "reported_rate": "rate_configured:requests",
+}
 
 
 class TrtllmBench(JsonReader):
@@ -115,32 +127,29 @@ class TrtllmBench(JsonReader):
 
     name = "trtllm-bench"
     engine = "tensorrt-llm"
-    header_fields = {
-        "bonus_included": True,
-        "aggregation_of_source_mean": "request",
-        "order_known": "mean",
-        "truncation": "committed",
-    }
+    header_fields = _BENCH_FIELDS
 
     def recognise(self, record: Record) -> bool:
         return "acceptance_length_percentiles" in section(record, "decoding_stats")
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        stats = section(record, "decoding_stats")
-        lengths = section(stats, "acceptance_length_percentiles")
-        rates = section(stats, "draft_acceptance_rate_percentiles")
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        stats = record.section("decoding_stats")
+        lengths = stats.section("acceptance_length_percentiles")
+        rates = stats.section("draft_acceptance_rate_percentiles")
         out.note("draft tokens in this report are reconstructed from the configured maximum: an upper bound")
         out.add(
             Unit(
                 f"run {len(out)}",
-                line,
+                record.line,
                 kind="aggregate",
-                reported_mean=as_float(lengths.get("average")),
-                reported_rate=as_float(rates.get("average")),
+                reported_mean=lengths.number("average"),
+                reported_rate=rates.number("average"),
             )
         )
-        for key, value in lengths.items():
-            out.number(f"acceptance length {key} over requests", value, None, line)
+        for key in lengths.record:
+            if key != "average":
+                number = lengths.number(key)
+                out.number(f"acceptance length {key} over requests", number, f"{PER_REQUEST}:{key}", record.line)
 
 
 class TrtllmBenchConsole(TextReader):
@@ -148,14 +157,10 @@ class TrtllmBenchConsole(TextReader):
 
     name = "trtllm-bench-console"
     engine = "tensorrt-llm"
-    header_fields = {
-        "bonus_included": True,
-        "aggregation_of_source_mean": "request",
-        "order_known": "mean",
-        "truncation": "committed",
-    }
+    header_fields = _BENCH_FIELDS
     needles = (b"[AL]", b"[DAR]", b"[ADT]", b"[DT]")
-    _line = re.compile(r"\[(AL|DAR|ADT|DT)\]\s+(MINIMUM|MAXIMUM|AVERAGE|P\d+)\s*:\s*([\d.]+)")
+    _line = re.compile(r"\[(AL|DAR|ADT|DT)\]\s+(MINIMUM|MAXIMUM|AVERAGE|P\d+)\s*:\s*([\d.]+|nan|inf)")
+    _statistic = re.compile(r"\[(?:AL|DAR|ADT|DT)\]\s+(?:MINIMUM|MAXIMUM|AVERAGE|P\d+)")
     _names = {
         "AL": "acceptance length",
         "DAR": "draft acceptance rate",
@@ -166,9 +171,12 @@ class TrtllmBenchConsole(TextReader):
     def feed(self, text: str, line: int, out: TraceBuilder) -> bool:
         match = self._line.search(text)
         if match is None:
-            return False
-        value = as_float(float(match[3]))
-        out.number(f"{self._names[match[1]]} {match[2].lower()} over requests", value, None, line)
+            stated = self._statistic.search(text)
+            return stated is not None and self.unread(stated[0], text, line, out)
+        value = float(match[3])
+        follows = f"{PER_REQUEST}:{match[2].lower()}" if match[1] == "AL" else None
+        if (match[1], match[2]) != ("AL", "AVERAGE"):
+            out.number(f"{self._names[match[1]]} {match[2].lower()} over requests", value, follows, line)
         if (match[1], match[2]) == ("AL", "AVERAGE"):
             out.note("acceptance length here is output tokens / (decode iterations + 1), a mean over requests")
             out.add(Unit(f"run {len(out)}", line, kind="aggregate", reported_mean=value))

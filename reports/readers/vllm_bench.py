@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 
-from frontier_oracle.reports.builder import TraceBuilder, Unit, as_float, as_int
-from frontier_oracle.reports.readers.base import JsonReader, Record, TextReader, text_or_none
+from frontier_oracle.reports.builder import BAD_VALUE, TraceBuilder, Unit, as_int
+from frontier_oracle.reports.readers.base import JsonReader, TextReader
+from frontier_oracle.reports.readers.fields import Fields, Record
 from frontier_oracle.reports.readers.vllm_response import set_k
 
 _FIELDS = {
@@ -27,26 +29,25 @@ class VllmBench(JsonReader):
     def recognise(self, record: Record) -> bool:
         return "spec_decode_num_drafts" in record or "spec_decode_acceptance_length" in record
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        steps = as_int(record.get("spec_decode_num_drafts"))
-        percent = as_float(record.get("spec_decode_acceptance_rate"))
-        listed = record.get("spec_decode_per_position_acceptance_rates")
-        rates = [as_float(rate) for rate in listed] if isinstance(listed, list) else []
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        steps = record.integer("spec_decode_num_drafts")
+        percent = record.number("spec_decode_acceptance_rate")
+        rates = record.numbers("spec_decode_per_position_acceptance_rates") or []
         unit = Unit(
             "run" if not len(out) else f"run {len(out)}",
-            line,
+            record.line,
             kind="aggregate",
             verify_steps=steps,
-            accepted_total=as_int(record.get("spec_decode_accepted_tokens")),
-            drafted_total=as_int(record.get("spec_decode_draft_tokens")),
-            completion_tokens=as_int(record.get("total_output_tokens")),
-            requests=as_int(record.get("completed")),
+            accepted_total=record.integer("spec_decode_accepted_tokens"),
+            drafted_total=record.integer("spec_decode_draft_tokens"),
+            completion_tokens=record.integer("total_output_tokens"),
+            requests=record.integer("completed"),
             per_position=counts_of(rates, steps),
             prefill_in_rounds=False,
-            reported_mean=as_float(record.get("spec_decode_acceptance_length")),
+            reported_mean=record.number("spec_decode_acceptance_length"),
             reported_rate=None if percent is None else percent / 100,
         )
-        out.header.model = out.header.model or text_or_none(record.get("model_id"))
+        out.header.model = out.header.model or record.text("model_id")
         set_k(out, len(rates) or None)
         # Output tokens of the whole benchmark and counters of the engine: requests that failed are in one of them
         # only, so the committed total is not derived.
@@ -54,11 +55,9 @@ class VllmBench(JsonReader):
         out.add(unit)
 
 
-def counts_of(rates: list[float | None], steps: int | None) -> list[float] | None:
-    """Rounds that accepted each position, from rates over all rounds; None unless every rate is known."""
-    if not rates or steps is None or any(rate is None for rate in rates):
-        return None
-    return [rate * steps for rate in rates if rate is not None]
+def counts_of(rates: list[float], steps: int | None) -> list[float] | None:
+    """Rounds that accepted each position, from rates over all rounds; None if either is not told."""
+    return [rate * steps for rate in rates] if rates and steps is not None else None
 
 
 class VllmBenchConsole(TextReader):
@@ -77,7 +76,7 @@ class VllmBenchConsole(TextReader):
     )
     _line = re.compile(
         r"^(Acceptance rate \(%\)|Acceptance length|Drafts|Draft tokens|Accepted tokens|  Position \d+):"
-        r"\s+([\d.]+)\s*$"
+        r"\s+([\d.]+|nan|inf)\s*$"
     )
 
     def __init__(self) -> None:
@@ -91,7 +90,11 @@ class VllmBenchConsole(TextReader):
         if match[1] in self.values:
             self.finish(out)
         self.line = self.line or line
-        self.values[match[1]] = float(match[2])
+        value = float(match[2])
+        if math.isfinite(value):
+            self.values[match[1]] = value
+        else:
+            out.problem(BAD_VALUE, line, f"{match[1].strip()} is {match[2]}, not a finite number; read as null")
         return True
 
     def finish(self, out: TraceBuilder) -> None:

@@ -32,8 +32,7 @@ class VllmLog(TextReader):
     def feed(self, text: str, line: int, out: TraceBuilder) -> bool:
         match = self._line.search(text)
         if match is None:
-            out.problem("unreadable log line", line, "SpecDecoding metrics line of an unknown layout")
-            return True
+            return self.unread("SpecDecoding metrics:", text, line, out)
         mean, accepted, drafted = float(match[1]), int(match[2]), int(match[3])
         rates = [float(rate) for rate in match[4].split(",") if rate.strip()]
         steps = recover_steps(mean, accepted, drafted, rates)
@@ -98,8 +97,7 @@ class VllmV0Log(TextReader):
     def feed(self, text: str, line: int, out: TraceBuilder) -> bool:
         match = self._line.search(text)
         if match is None:
-            out.problem("unreadable log line", line, "Speculative metrics line of an unknown layout")
-            return True
+            return self.unread("Speculative metrics:", text, line, out)
         k, accepted, drafted = int(match[2]), int(match[3]), int(match[4])
         if self.last is not None and accepted < (self.last.accepted_total or 0):
             self.finish(out)

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from frontier_oracle.reports.builder import TraceBuilder, Unit, as_float, as_int, int_list
-from frontier_oracle.reports.readers.base import (
-    JsonReader,
-    Record,
-    committed_from_raw,
-    finish_reason,
-    positions_before,
-    request_name,
-    section,
-    text_or_none,
-)
+from frontier_oracle.reports.builder import TraceBuilder, Unit
+from frontier_oracle.reports.readers.base import JsonReader, committed_from_raw, positions_before, section
+from frontier_oracle.reports.readers.fields import Fields, Record
 
 
 class VllmResponse(JsonReader):
@@ -36,31 +28,30 @@ class VllmResponse(JsonReader):
         spec = section(record, "metrics", "speculative_decoding")
         return "num_spec_steps" in spec or "acceptance_histogram" in spec
 
-    def read(self, record: Record, line: int, out: TraceBuilder) -> None:
-        spec = section(record, "metrics", "speculative_decoding")
-        usage = section(record, "usage")
-        choices = record.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    def read(self, record: Fields, out: TraceBuilder) -> None:
+        spec = record.section("metrics", "speculative_decoding")
+        usage = record.section("usage")
+        choice = next(iter(record.sections("choices")), record.section())
         unit = Unit(
-            request_name(record, line, "id"),
-            line,
-            choice=as_int(choice.get("index")),
-            prompt_tokens=as_int(usage.get("prompt_tokens")),
-            completion_tokens=as_int(usage.get("completion_tokens")),
-            finish_reason=finish_reason(choice.get("finish_reason")),
-            verify_steps=as_int(spec.get("num_spec_steps")),
-            accepted_total=as_int(spec.get("num_accepted_draft_tokens")),
-            drafted_total=as_int(spec.get("num_draft_tokens")),
+            record.name("id"),
+            record.line,
+            choice=choice.integer("index"),
+            prompt_tokens=usage.integer("prompt_tokens"),
+            completion_tokens=usage.integer("completion_tokens"),
+            finish_reason=choice.finish_reason(),
+            verify_steps=spec.integer("num_spec_steps"),
+            accepted_total=spec.integer("num_accepted_draft_tokens"),
+            drafted_total=spec.integer("num_draft_tokens"),
             prefill_in_rounds=False,
-            histogram=int_list(spec.get("acceptance_histogram")),
-            reported_mean=as_float(spec.get("mean_acceptance_length")),
-            reported_rate=as_float(spec.get("draft_acceptance_rate")),
+            histogram=spec.integers("acceptance_histogram"),
+            reported_mean=spec.number("mean_acceptance_length"),
+            reported_rate=spec.number("draft_acceptance_rate"),
         )
         if unit.completion_tokens is not None:
             out.header.truncation = "both"
-        out.header.model = out.header.model or text_or_none(record.get("model"))
-        set_k(out, as_int(spec.get("num_spec_tokens")))
-        ordered_rounds(unit, int_list(spec.get("per_step_accepted")), int_list(spec.get("per_step_drafted")), out)
+        out.header.model = out.header.model or record.text("model")
+        set_k(out, spec.integer("num_spec_tokens"))
+        ordered_rounds(unit, spec.integers("per_step_accepted"), spec.integers("per_step_drafted"), out)
         out.add(unit)
 
 

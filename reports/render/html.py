@@ -42,7 +42,7 @@ def section_of(analysis: Analysis, index: int, plots: list[Plot]) -> Section:
         Card(
             e.definition.name,
             with_interval(e.value, e.low, e.high, percent=e.definition.is_rate),
-            e.definition.formula,
+            e.formula,
             e.reason,
         )
         for key, e in analysis.headline.items()

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from frontier_oracle.reports.analysis.basis import Basis
 from frontier_oracle.reports.analysis.run import Analysis
+from frontier_oracle.reports.canonical import NULL32
 from frontier_oracle.reports.definitions import DEFINITIONS
 from frontier_oracle.reports.invariants import INVARIANTS
 from frontier_oracle.reports.load import Loaded
 from frontier_oracle.reports.problems import ProblemLog
 from frontier_oracle.reports.table import Cell, Column, Table
+
+SHOWN_PROBLEMS = 500
+SHOWN_NUMBERS = 5000
 
 
 def overview_table(analyses: list[Analysis]) -> Table:
@@ -24,7 +34,11 @@ def overview_table(analyses: list[Analysis]) -> Table:
         Column("committed low", "number"),
         Column("committed high", "number"),
         Column("listed mean", "number", DEFINITIONS["al_reported"].formula),
+        Column("shortest", "int", "the shortest round, as listed"),
+        Column("longest", "int", "the longest round, as listed, or from a histogram"),
         Column("engine's mean", "number", "mean of what the source states; its definition is in the input's section"),
+        Column("engine's least", "number", "the smallest mean that the source states"),
+        Column("engine's most", "number", "the largest mean that the source states"),
         Column("rate", "percent", DEFINITIONS["rate_drafted"].formula),
         Column("defects", "int"),
     ]
@@ -48,7 +62,8 @@ def overview_table(analyses: list[Analysis]) -> Table:
                 committed.low,
                 committed.high,
                 a.headline["al_reported"].value,
-                float(stated.mean()) if stated.size else None,
+                *_ends(a.basis),
+                *((float(v) for v in (stated.mean(), stated.min(), stated.max())) if stated.size else (None,) * 3),
                 rate.value,
                 a.trace.problems.total(),
             ]
@@ -59,6 +74,35 @@ def overview_table(analyses: list[Analysis]) -> Table:
     table = Table("overview", "All inputs", columns, rows, note)
     if not rows:
         table.unavailable = "the input has no accept lengths"
+    return table
+
+
+def _ends(basis: Basis | None) -> tuple[int | None, int | None]:
+    """The shortest and the longest round of the lengths that the analyses run on."""
+    if basis is None or not basis.rounds:
+        return None, None
+    if basis.values is not None:
+        known = basis.values[basis.values != NULL32]
+        return int(known.min()), int(known.max())
+    lengths = np.flatnonzero(basis.histogram) + 1
+    return int(lengths[0]), int(lengths[-1])
+
+
+def engine_numbers(analyses: list[Analysis]) -> Table:
+    """Every input's engine numbers below each other, also of the inputs that have no section of their own."""
+    kept = ("engine's number", "engine", "definition it follows", "ours, same definition", "agrees", "where")
+    rows: list[list[Cell]] = []
+    columns: list[Column] = []
+    for analysis in analyses:
+        table = analysis.table("engine")
+        picked = [n for n, column in enumerate(table.columns) if column.name in kept]
+        columns = [Column("input"), *(table.columns[n] for n in picked)]
+        rows += [[analysis.name, *(row[n] for n in picked)] for row in table.rows]
+    table = Table("engine_numbers", "The engines' own numbers, of every input", columns, rows[:SHOWN_NUMBERS])
+    if len(rows) > SHOWN_NUMBERS:
+        table.note = f"The first {SHOWN_NUMBERS} of {len(rows)}; tables/engine.csv has all."
+    if not rows:
+        table.unavailable = "no input states a mean or rate of its own"
     return table
 
 
@@ -90,13 +134,32 @@ def problem_rows(problems: ProblemLog, most: int | None) -> Table:
     return table
 
 
-def passed_over(*sides: Loaded) -> Table:
+def problem_summary(problems: ProblemLog) -> dict[str, Any]:
+    """For a JSON summary: counts by kind, and the first of them with their places."""
+    return {"counts": dict(problems.counts), "first": [vars(p) for p in problems.rows()[:SHOWN_PROBLEMS]]}
+
+
+def first_defect(sides: Iterable[Loaded]) -> str:
+    """The first defect with its place, for a message of one line."""
+    for loaded in sides:
+        for problem in loaded.all_problems().rows():
+            return f"first: {problem.where}: {problem.message}"
+        for name in loaded.unrecognised:
+            return f"first: {name}: of no known format"
+    return "none"
+
+
+def passed_over(*sides: Loaded, records: bool = True) -> Table:
+    """Files of which nothing is shown. ``records``: whether gate and fuzz records are shown."""
     columns = [Column("file"), Column("why")]
     rows: list[list[Cell]] = []
     for loaded in sides:
         rows += [[name, "of no known format"] for name in loaded.unrecognised]
         rows += [[name, "a link or no regular file; not followed"] for name in loaded.skipped]
         rows += [[name, "of an earlier report in the same place"] for name in loaded.own_output]
+        rows += (
+            [] if records else [[run.path, "a gate or fuzz record, without accept lengths"] for run in loaded.gate_runs]
+        )
     table = Table("passed_over", "Files passed over", columns, rows)
     if not rows:
         table.unavailable = "every file was read"

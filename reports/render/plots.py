@@ -95,6 +95,16 @@ def _errors(value: list[Any], low: list[Any], high: list[Any]) -> list[list[floa
     return [below, above]
 
 
+_LINE: dict[str, Any] = {"fmt": "o-", "ms": 4, "lw": 1.2}
+_BARS: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 1}
+
+
+def _with_errors(axes: Any, table: Table, x: Any, names: tuple[str, str, str], style: dict[str, Any]) -> None:
+    """Draw the column ``names[0]`` over x, with its interval from the columns ``names[1:]``."""
+    value, low, high = (_column(table, name) for name in names)
+    axes.errorbar(x, value, _errors(value, low, high), **style)
+
+
 def _distribution(analysis: Analysis) -> Plot | None:
     table, fit = analysis.table("distribution"), analysis.table("geometric")
     if table.unavailable:
@@ -102,7 +112,7 @@ def _distribution(analysis: Analysis) -> Plot | None:
     figure, axes = _axes("accept length (bonus included)", "share of rounds")
     x, y = _column(table, "accept length"), _column(table, "share")
     axes.bar(x, y, color=FIRST, width=0.8, label="observed")
-    axes.errorbar(x, y, _errors(y, _column(table, "low"), _column(table, "high")), fmt="none", ecolor=INK, elinewidth=1)
+    _with_errors(axes, table, x, ("share", "low", "high"), _BARS)
     if not fit.unavailable:
         axes.plot(
             _column(fit, "accept length"),
@@ -128,21 +138,9 @@ def _positions(analysis: Analysis) -> Plot | None:
         return None
     figure, axes = _axes("draft position", "rate")
     x = _column(table, "draft")
-    for name, low, high, colour, label in (
-        ("of all rounds", "low", "high", FIRST, "of all rounds (joint)"),
-        ("conditional", "low of conditional", "high of conditional", SECOND, "conditional on the one before"),
-    ):
-        y = _column(table, name)
-        axes.errorbar(
-            x,
-            y,
-            _errors(y, _column(table, low), _column(table, high)),
-            color=colour,
-            fmt="o-",
-            ms=4,
-            lw=1.2,
-            label=label,
-        )
+    joint, conditional = ("of all rounds", "low", "high"), ("conditional", "low of conditional", "high of conditional")
+    _with_errors(axes, table, x, joint, {**_LINE, "color": FIRST, "label": "of all rounds (joint)"})
+    _with_errors(axes, table, x, conditional, {**_LINE, "color": SECOND, "label": "conditional on the one before"})
     axes.set_ylim(0, 1.02)
     axes.legend()
     return Plot(
@@ -158,9 +156,8 @@ def _out_pos(analysis: Analysis) -> Plot | None:
     if table.unavailable or len(table.rows) < 2:
         return None
     figure, axes = _axes("output tokens before the round", "mean accept length")
-    y = _column(table, "mean accept length")
-    x = range(len(y))
-    axes.errorbar(x, y, _errors(y, _column(table, "low"), _column(table, "high")), color=FIRST, fmt="o-", ms=4, lw=1.2)
+    x = range(len(table.rows))
+    _with_errors(axes, table, x, ("mean accept length", "low", "high"), {**_LINE, "color": FIRST})
     axes.set_xticks(list(x), _column(table, table.columns[0].name), rotation=30, ha="right")
     return Plot(
         "out_pos",
@@ -209,36 +206,46 @@ def plots(analysis: Analysis) -> list[Plot]:
 
 
 _MOST_BARS = 60
+_MEANS = {
+    "al_raw": ("raw", "o", FIRST),
+    "al_committed": ("committed", "s", SECOND),
+    "al_reported": ("as listed: raw or committed is not told", "^", INK),
+    "predicted_over_nondraft": ("llama.cpp: predicted over non-drafts", "D", INK),
+}
+"""The mean drawn for an input is the first of these that it tells: its label, marker and colour."""
 
 
 def overview(analyses: list[Analysis]) -> Plot | None:
-    """Every trace's mean with its interval, the most rounds first."""
+    """Every trace's mean with its interval, the most rounds first; the marker says which definition it is of."""
     rows = []
     for analysis in analyses:
-        found = next(
-            (
-                e
-                for key in ("al_raw", "al_committed", "al_reported", "predicted_over_nondraft")
-                if (e := analysis.headline[key]).value is not None
-            ),
-            None,
-        )
-        if found is not None and found.value is not None:
-            rows.append((analysis.name, found.value, found.low, found.high))
+        told = ((key, analysis.headline[key]) for key in _MEANS)
+        rows += [(analysis.name, key, e) for key, e in told if e.value is not None][:1]
     if len(rows) < 2:
         return None
     rows = rows[:_MOST_BARS][::-1]
     with matplotlib.rc_context(_STYLE):
-        figure, axes = _axes("mean accept length", "", height=1.0 + 0.24 * len(rows))
-        value = [row[1] for row in rows]
-        low = [row[1] if row[2] is None else row[2] for row in rows]
-        high = [row[1] if row[3] is None else row[3] for row in rows]
-        axes.errorbar(value, range(len(rows)), xerr=_errors(value, low, high), fmt="o", color=FIRST, ms=4)
-        axes.set_yticks(range(len(rows)), [_short(row[0]) for row in rows], fontsize=8)
+        figure, axes = _axes("mean accept length, under the definition of its marker", "", 1.2 + 0.34 * len(rows))
+        for wanted, (label, marker, colour) in _MEANS.items():
+            drawn = [(y, e) for y, (_, key, e) in enumerate(rows) if key == wanted]
+            value = [e.value for _, e in drawn]
+            low, high = ([getattr(e, end) or e.value for _, e in drawn] for end in ("low", "high"))
+            style = {"fmt": marker, "color": colour, "ms": 5, "fillstyle": "none", "label": label}
+            if drawn:
+                axes.errorbar(value, [y for y, _ in drawn], xerr=_errors(value, low, high), **style)
+        axes.set_yticks(range(len(rows)), [_label(name) for name, _, _ in rows], fontsize=7)
         axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.grid(axis="y", visible=False)
-    return Plot("overview", "Means of all inputs", "One dot per input with its 95 % interval.", figure)
+        figure.legend(loc="outside upper left", fontsize=8, ncols=2)
+    text = "One mark per input with its 95 % interval; its shape says which definition: compare only equal shapes."
+    return Plot("overview", "Means of all inputs", text, figure)
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 44 else "…" + name[-43:]
+_LABEL = 46
+
+
+def _label(name: str) -> str:
+    """The name on at most two lines of _LABEL characters; a longer one loses its middle, since both ends tell apart."""
+    if len(name) > 2 * _LABEL:
+        name = f"{name[:_LABEL]}…{name[-(_LABEL - 1) :]}"
+    return "\n".join(name[at : at + _LABEL] for at in range(0, len(name), _LABEL))

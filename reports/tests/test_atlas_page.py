@@ -27,7 +27,7 @@ def test_the_page_is_the_declarations() -> None:
 @pytest.mark.parametrize("design", DESIGNS.values(), ids=list(DESIGNS))
 def test_every_axis_has_words(design: Design) -> None:
     words = dict(describe(design))
-    assert all(words.values()) and len(words) == 11 + design.one_layer
+    assert all(words.values()) and len(words) == 11 + design.one_layer + bool(design.notes)
 
 
 def test_two_designs_in_words() -> None:

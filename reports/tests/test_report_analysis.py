@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from frontier_oracle.reports.analysis.basis import basis_of
 from frontier_oracle.reports.analysis.bootstrap import MAX_GROUPS, Resampler, interval
@@ -79,7 +80,6 @@ def test_joint_rate_is_nvidias_product_of_conditionals_on_random_histograms() ->
 
 
 def test_bootstrap_agrees_with_scipy() -> None:
-    stats = pytest.importorskip("scipy.stats", reason="scipy is not installed; it serves as the independent bootstrap")
     rng = np.random.default_rng(3)
     requests = [rng.integers(1, 6, size=rng.integers(3, 40)).tolist() for _ in range(60)]
     trace = trace_of(*requests)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,16 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from playwright import sync_api
 
 from frontier_oracle.reports.report import report
 
 FIXTURES = Path(__file__).parent / "fixtures"
-BROWSER = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
+NAMES = (os.environ.get("CHROMIUM", "chromium"), "chromium-browser", "google-chrome")
+BROWSER = next((path for name in NAMES if (path := shutil.which(name))), None)
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; the page is not driven")
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine; the page is not driven")
+REMEDY = "install Chromium (apt install chromium), or name one with CHROMIUM=/path/to/it"
+pytestmark = pytest.mark.skipif(BROWSER is None, reason=f"no Chromium: {REMEDY}")
 
 
 @pytest.fixture(scope="module")

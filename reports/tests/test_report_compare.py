@@ -127,3 +127,84 @@ def test_bad_shares_are_one_line(text: str) -> None:
 def test_unknown_metric_is_one_line() -> None:
     with pytest.raises(UsageError, match="--metric x: unknown"):
         compare([FIXTURES / "vllm_server.log"], [FIXTURES / "vllm_server.log"], metric="x")
+
+
+def test_defects_and_unknown_files_are_counted_listed_and_strict_refuses(base: np.ndarray, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    a = write(folder / "a.jsonl", base)
+    with a.open("a") as stream:
+        stream.write('{"request_id": "r0", "round": 40, "al_raw": NaN}\nbroken\n')
+    (folder / "notes.txt").write_text("nothing\n")
+    done = compare([folder], [folder])
+    assert done.exit_code == 0 and done.summary["problems"]["counts"] == {"unreadable value": 2, "broken line": 2}
+    assert done.summary["unrecognised"] == [str(folder / "notes.txt")] * 2
+    assert [[row[0] for row in table.rows] for table in done.input_tables] == [
+        ["unreadable value", "broken line"], [str(folder / "notes.txt")] * 2,
+    ]  # fmt: skip
+    strict = compare([folder], [folder], strict=True, out_dir=tmp_path / "out")
+    assert strict.exit_code == 2 and strict.message.startswith("6 defects in the input (--strict): see")
+    assert "notes.txt" in (tmp_path / "out" / "compare.md").read_text()
+    assert ":2402: " in compare([folder], [folder], strict=True).message
+    clean = write(tmp_path / "clean.jsonl", base)
+    assert compare([clean], [clean], strict=True).exit_code == 0
+
+
+@pytest.mark.parametrize(("kept", "paired", "text"), [
+    (48, True, "paired over 48 requests or turns (12 of A and 0 of B have no partner)"),
+    (47, False, "unpaired, 60 against 47 requests (ids of only 78 % match, pairing needs 80%)"),
+])  # fmt: skip
+def test_the_share_that_pairs_is_said(base: np.ndarray, kept: int, paired: bool, text: str, tmp_path: Path) -> None:
+    a, b = write(tmp_path / "a.jsonl", base), write(tmp_path / "b.jsonl", base[:kept])
+    done = compare([a], [b])
+    assert done.paired is paired and text in done.verdict
+    assert done.summary["paired_share"] == pytest.approx(kept / 60)
+    assert "no id in common" in compare([a], [write(tmp_path / "c.jsonl", base, prefix="c")]).verdict
+
+
+def test_a_directory_pairs_fully_with_itself_and_with_another_of_the_same_layout(
+    base: np.ndarray, tmp_path: Path
+) -> None:
+    """The same ids in several files: requests are then known by their file too."""
+    for side in ("before", "after"):
+        for n, name in enumerate(("x/one.jsonl", "y/one.jsonl", "two.jsonl")):
+            path = tmp_path / side / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(path, base[n:] if side == "before" else np.maximum(base[n:] - 1, 1))
+    before, after = tmp_path / "before", tmp_path / "after"
+    same, other = compare([before], [before]), compare([before], [after])
+    for done in (same, other):
+        assert done.paired and "paired over 177 requests" in done.verdict and done.summary["paired_share"] == 1
+    assert (same.low, same.high) == (0, 0) and other.change < 0
+    assert str(other.tables[2].rows[0][0]).split(" / ")[0] in {
+        f"{name} canonical-jsonl" for name in ("x/one.jsonl", "y/one.jsonl", "two.jsonl")
+    }
+    fixtures = compare([FIXTURES], [FIXTURES])
+    assert fixtures.paired and fixtures.change == 0 and fixtures.summary["paired_share"] == 1
+    assert fixtures.tables[0].rows[0][3] > 0, "inputs that do not tell the mean are counted"
+
+
+def test_five_requests_decide_with_an_interval_and_fewer_by_the_drop_alone(tmp_path: Path) -> None:
+    for n, exit_code in ((4, 1), (5, 0)):
+        a = write(tmp_path / "a.jsonl", np.array([[2, 4]] * (n - 1) + [[8, 8]]))
+        b = write(tmp_path / "b.jsonl", np.array([[2, 4]] * (n - 1) + [[1, 1]]))
+        done = compare([a], [b], fail_if_drop="2%")
+        assert done.exit_code == exit_code
+        text = "the drop alone decides" if n < 5 else "undecided"
+        assert text in done.verdict and done.verdict.count("FAIL") + done.verdict.count("PASS") == 1
+
+
+def test_input_that_tells_nothing_for_its_defects_says_so(tmp_path: Path) -> None:
+    a = tmp_path / "a.csv"
+    a.write_text("request_id,round,al_raw\na,0,nan\n")
+    with pytest.raises(UsageError, match="A tells none.*2 defects in the input, first: .*a.csv:2: al_raw") as caught:
+        compare([a], [a])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_mean_of_zero_is_one_line(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.jsonl", np.zeros((6, 3), int))
+    b = write(tmp_path / "b.jsonl", np.ones((6, 3), int))
+    with pytest.raises(UsageError, match="A's mean is 0"):
+        compare([a], [b])
+    assert compare([b], [a]).change == -1

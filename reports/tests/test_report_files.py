@@ -5,34 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from report_reading import lines, one, read
 
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.reports.analysis.means import estimate
-from frontier_oracle.reports.canonical import NULL32, Trace
-from frontier_oracle.reports.load import Loaded, load
+from frontier_oracle.reports.canonical import NULL32
+from frontier_oracle.reports.load import load
 from frontier_oracle.reports.readers import JSON_READERS, TEXT_READERS, format_names
 
 FIXTURES = Path(__file__).parent / "fixtures"
-
-
-def read(tmp_path: Path, text: str, name: str = "input.txt", **options: Any) -> Loaded:
-    path = tmp_path / name
-    path.write_text(text)
-    return load([path], **options)
-
-
-def one(loaded: Loaded) -> Trace:
-    (trace,) = loaded.traces
-    return trace
-
-
-def lines(*records: dict[str, Any]) -> str:
-    return "".join(json.dumps(record) + "\n" for record in records)
 
 
 def test_canonical_rows_out_of_order_interleaved_repeated_and_missing(tmp_path: Path) -> None:
@@ -73,7 +58,27 @@ def test_parquet_fractions_and_huge_numbers_are_null_and_counted(tmp_path: Path)
     trace = one(load([tmp_path / "r.parquet"]))
     assert trace.rounds["al_raw"].tolist() == [1, NULL32, NULL32, NULL32]
     assert trace.rounds["drafted"].tolist() == [1, 2, 3, NULL32]
-    assert trace.problems.counts["count out of range"] == 3
+    assert trace.problems.counts == {"unreadable value": 4}
+    assert [p.where.rsplit(":")[-1] + " " + p.message.split()[0] for p in trace.problems.rows()] == [
+        "4 drafted", "2 al_raw", "3 al_raw", "4 al_raw",
+    ]  # fmt: skip
+
+
+def test_csv_cells_that_are_no_numbers_are_null_counted_and_located(tmp_path: Path) -> None:
+    """An empty cell is null without a word; NaN, text and fractions are not, and cost no other row."""
+    text = "request_id,round,al_raw,drafted\na,0,4,3\na,1,x,nan\na,2,,3\na,3,2.5,3\na,4,1,3\n"
+    trace = one(read(tmp_path, text))
+    assert trace.rounds["al_raw"].tolist() == [4, NULL32, NULL32, NULL32, 1]
+    assert trace.rounds["drafted"].tolist() == [3, NULL32, 3, 3, 3]
+    assert trace.problems.counts == {"unreadable value": 3}
+    places = [(int(p.where.rsplit(":")[-1]), p.message.split()[0]) for p in trace.problems.rows()]
+    assert sorted(places) == [(3, "al_raw"), (3, "drafted"), (5, "al_raw")]
+
+
+def test_rows_are_located_in_the_file_even_where_they_are_sorted(tmp_path: Path) -> None:
+    text = "request_id,round,al_raw\nb,2,1\na,0,1\nb,0,1\n"
+    (problem,) = one(read(tmp_path, text)).problems.rows()
+    assert (problem.kind, problem.where.rsplit(":")[-1]) == ("missing round", "2")
 
 
 @pytest.mark.parametrize("suffix", ["gz", "zst"])

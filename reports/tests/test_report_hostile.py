@@ -109,12 +109,12 @@ def test_damaged_files_are_one_line(tmp_path: Path, suffix: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_nan_infinity_and_huge_integers_are_null(tmp_path: Path) -> None:
+def test_nan_infinity_and_huge_integers_are_null_and_counted(tmp_path: Path) -> None:
     spec = '{"num_spec_steps": NaN, "num_accepted_draft_tokens": Infinity, "num_draft_tokens": 1e400}'
     (tmp_path / "x.jsonl").write_text(f'{{"id": "a", "metrics": {{"speculative_decoding": {spec}}}}}\n{"9" * 5000}\n')
     (trace,) = load([tmp_path / "x.jsonl"]).traces
     assert (trace.known("verify_steps") != trace.known("verify_steps")).all()
-    assert trace.problems.counts == {"broken line": 1}
+    assert trace.problems.counts == {"broken line": 1, "unreadable value": 3}
     report([tmp_path / "x.jsonl"], tmp_path / "out")
 
 
@@ -261,7 +261,7 @@ def test_parquet_of_other_columns_or_types_is_one_line(tmp_path: Path) -> None:
         load([path])
     pq.write_table(pa.table({"request_id": ["a"], "al_raw": ["two"], "turn": ["x"]}), path)
     (trace,) = load([path]).traces
-    assert trace.problems.counts["unreadable column"] >= 1
+    assert trace.problems.counts["unreadable value"] >= 2
     pq.write_table(pa.table({"request_id": pa.array([], pa.string()), "al_raw": pa.array([], pa.int32())}), path)
     (trace,) = load([path]).traces
     assert trace.n_units == 0

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from frontier_oracle.reports.builder import TraceBuilder, Unit, as_float, as_int, int_list
+from frontier_oracle.reports.builder import BAD_VALUE, TraceBuilder, Unit, as_float, as_int
 from frontier_oracle.reports.canonical import Header
 from frontier_oracle.reports.invariants import INVARIANTS
 from frontier_oracle.reports.problems import KEPT_PER_KIND, ProblemLog
+from frontier_oracle.reports.readers.fields import Fields
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("al_committed < 1", {"rounds": {"al_committed": [1, 0]}}),
@@ -81,5 +82,11 @@ def test_the_log_counts_beyond_what_it_keeps() -> None:
 )  # fmt: skip
 def test_numbers_at_the_edge(value: Any, number: float | None, whole: int | None) -> None:
     assert as_float(value) == number and as_int(value) == whole
+    out = TraceBuilder(Header("test", source_file="f"))
+    fields = Fields({"a": value, "list": [value]}, 3, out)
+    assert fields.number("a") == number and fields.integer("a") == whole
     if not isinstance(value, int) or value < 1 << 62:  # whole numbers out of range are the builder's to count
-        assert int_list([value]) == (None if whole is None else [whole])
+        assert fields.integers("list") == (None if whole is None else [whole])
+        wrong = [] if value is None else [("a", number), ("a", whole)]
+        expected = [(BAD_VALUE, "f:3", field) for field, found in [*wrong, ("list[0]", whole)] if found is None]
+        assert [(p.kind, p.where, p.message.split()[0]) for p in out.problems.rows()] == expected

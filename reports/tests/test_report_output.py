@@ -141,6 +141,7 @@ def test_unrecognised_files_are_listed(tmp_path: Path) -> None:
     done = report([folder], tmp_path / "out")
     assert done.exit_code == 0 and done.summary["unrecognised"] == [str(folder / "b.bin")]
     assert "b.bin" in done.html.read_text()
+    assert "b.bin" in (tmp_path / "out" / "summary.md").read_text()
     assert report([folder], tmp_path / "out", strict=True).exit_code == 2
 
 

@@ -2,43 +2,67 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from drafting import VOCAB, Engine, Request, draft_config
+from drafting import Engine, Request, draft_config, paged_head
 from torch import Tensor
 
+from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 from frontier_oracle.reference_impl import frontier, tokenspeed
-from frontier_oracle.reference_impl.head import DraftHead, rms_norm, rotary
+from frontier_oracle.reference_impl.model.paged_head import PagedHead
 from frontier_oracle.reference_impl.pages import locations
 
-SIZE, HEADS = 16, 2
+SIZE = 16
 TOLERANCE = {"rtol": 1e-9, "atol": 1e-9}
 
 
-def naive(head: DraftHead, tokens: list[int], hidden: Tensor) -> tuple[list[int], list[Tensor], list[Tensor]]:
-    """All depths over all positions 0..F-1, no cache. tokens x[0..F], hidden [F, H]. Drafts, keys and values."""
+def rms_norm(x: Tensor, scale: Tensor) -> Tensor:
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5) * scale
+
+
+def rotary(x: Tensor, positions: Tensor) -> Tensor:
+    half = x.shape[-1] // 2
+    angle = positions.double()[:, None] * 10000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
+    turned = torch.view_as_complex(torch.stack([x[..., :half], x[..., half:]], -1)) * torch.polar(
+        torch.ones_like(angle), angle
+    ).unsqueeze(1)
+    return torch.cat([turned.real, turned.imag], -1)
+
+
+def short_conv(x: Tensor, weight: Tensor) -> Tensor:
+    rows = [sum(weight[i] * x[p - i] for i in range(len(weight)) if p >= i) for p in range(len(x))]
+    return x + torch.stack(rows)
+
+
+def naive(head: PagedHead, tokens: list[int], hidden: Tensor) -> tuple[list[int], list[Tensor], list[Tensor]]:
+    """All depths over all positions 0..F-1, no cache, written out. tokens x[0..F], hidden [F, H].
+    Drafts, keys and values."""
     n, spec = len(hidden), head.spec
     tokens, drafts, keys, values = list(tokens), [], [], []
     position = torch.arange(n)
-    previous = hidden
-    for d, block in enumerate(head.blocks):
+    embedding, previous = head.target.embedding.weight, hidden
+    for d in range(spec.steps):
+        w = dict(head.chain.depths[d].named_parameters())
         ids = torch.tensor(tokens[d + 1 : d + 1 + n])
         source = previous if spec.hidden == "chain" else hidden
-        x = torch.cat([rms_norm(head.embedding[ids]), rms_norm(source)], -1) @ block["project"].T
-        padded = F.pad(x, (0, 0, spec.taps, 0))
-        x = x + sum(padded[spec.taps - i : spec.taps - i + n] * block["conv"][i] for i in range(spec.conv_width))
-        q, k, v = (rms_norm(x) @ block["qkv"].T).view(n, 3, HEADS, -1).unbind(1)
+        joined = [rms_norm(source, w["hidden_norm.weight"]), rms_norm(embedding[ids], w["embedding_norm.weight"])]
+        x = short_conv(torch.cat(joined, -1) @ w["project.weight"].T, w["convs.0.weight"])
+        qkv = (rms_norm(x, w["attention_norm.weight"]) @ w["attention.qkv.weight"].T).unflatten(-1, (4, -1))
+        q, k, v = qkv[:, :2], qkv[:, 2:3], qkv[:, 3:]
         q, k = rotary(q, position), rotary(k, position)
         back = position[:, None] - position
         seen = (back >= 0) & (back < (spec.window_of(d) or n))
-        scores = torch.einsum("nhe,mhe->hnm", q, k) * q.shape[-1] ** -0.5
-        mixed = torch.einsum("hnm,mhe->nhe", scores.masked_fill(~seen, -torch.inf).softmax(-1), v)
-        x = x + mixed.reshape(n, -1) @ block["attention_out"].T
-        x = x + F.silu(rms_norm(x) @ block["up"].T) @ block["down"].T
-        draft = int((rms_norm(x[-1]) @ head.output_head.T).argmax())
+        scores = torch.einsum("nhe,me->hnm", q, k[:, 0]) * q.shape[-1] ** -0.5
+        mixed = torch.einsum("hnm,me->nhe", scores.masked_fill(~seen, -torch.inf).softmax(-1), v[:, 0])
+        x = short_conv(x + mixed.reshape(n, -1) @ w["attention.out.weight"].T, w["convs.1.weight"])
+        gate, up = (rms_norm(x, w["mlp_norm.weight"]) @ w["mlp.up.weight"].T).chunk(2, -1)
+        x = x + (F.silu(gate) * up) @ w["mlp.down.weight"].T
+        draft = int((rms_norm(x[-1], head.chain.norm.weight) @ embedding.T).argmax())
         drafts.append(draft)
         tokens.append(draft)
         keys.append(k)
@@ -63,13 +87,13 @@ def check(eng: Engine, request: Request) -> None:
         first = max(0, n - (spec.window_of(d) or n))
         live = torch.arange(first, n)
         loc = locations(table, spec.groups[group].page_size, torch.zeros_like(live), live)
-        torch.testing.assert_close(eng.model.kv.keys[d][loc], keys[d][first:], **TOLERANCE)
-        torch.testing.assert_close(eng.model.kv.values[d][loc], values[d][first:], **TOLERANCE)
+        torch.testing.assert_close(eng.model.kv[d].keys.flatten(0, 1)[loc], keys[d][first:], **TOLERANCE)
+        torch.testing.assert_close(eng.model.kv[d].values.flatten(0, 1)[loc], values[d][first:], **TOLERANCE)
 
 
 def make_engine(spec: Spec, seed: int, make=frontier.make) -> Engine:
     config = draft_config(spec, max_positions=80, num_slots=4, size=SIZE)
-    return Engine(config, make, DraftHead(config, VOCAB, HEADS, seed=1), seed)
+    return Engine(config, make, paged_head(config, seed=1), seed)
 
 
 def cut(rng: np.random.Generator, length: int) -> list[int]:
@@ -181,3 +205,36 @@ def test_the_check_sees_a_design_that_is_not_exact() -> None:
         eng.extend([(request, n)])
     with pytest.raises(AssertionError):
         check(eng, request)
+
+
+def test_ids_of_equal_rows_give_what_ragged_ones_give() -> None:
+    """``forward_into``, which graphs capture, against ``forward``."""
+    results = []
+    for in_place in (False, True):
+        eng = make_engine(SPECS[3], seed=6)
+        a, b = eng.admit(9, 1), eng.admit(5, 3)
+        eng.extend([(a, 9), (b, 5)])
+        if in_place:
+            eng.system.model = InPlace(eng.model, eng.k)
+        results.append(torch.cat([eng.decode([(a, n), (b, 5 - n)], pad_to=3)[:2] for n in (2, 1, 4)]))
+        check(eng, a)
+    assert torch.equal(*results)
+
+
+class InPlace:
+    """Calls a head as a captured drafter does."""
+
+    def __init__(self, head: PagedHead, k: int) -> None:
+        self.head, self.k = head, k
+
+    def forward(self, inputs):
+        draft = torch.empty(len(inputs.seq_lens), dtype=torch.int32)
+        ids = inputs.input_ids.view(-1, self.k)
+        return self.head.forward_into(replace(inputs, input_ids=ids), draft), draft
+
+
+def test_a_config_for_another_model_is_refused() -> None:
+    head = make_engine(SPECS[0], seed=0).model
+    for spec in (Spec(k=5), Spec(k=4, conv_width=2), Spec(k=4, groups=(CacheGroup(4, window=8),))):
+        with pytest.raises(UsageError):
+            PagedHead(draft_config(spec, size=SIZE), head.chain, head.target)

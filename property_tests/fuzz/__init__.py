@@ -1,0 +1,1 @@
+"""Fuzzing: work units by number, workers, the ledger of what is done, the corpus of what was found."""

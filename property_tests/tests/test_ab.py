@@ -1,0 +1,95 @@
+"""The comparison of designs: exact ones lose nothing, the sums agree with the rounds, and the page says it."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from frontier_oracle.oracle.errors import UsageError
+from frontier_oracle.property_tests.cli.app import run as run_verb
+from frontier_oracle.property_tests.simulate import ab
+from frontier_oracle.property_tests.simulate.requests import Request, VerifyRound
+from frontier_oracle.property_tests.simulate.run import Simulation
+from frontier_oracle.property_tests.tests.small_model import SMALL, accepts, forced, prompts, run
+from frontier_oracle.reference_impl.model.weights import random_model, save
+
+
+@cache
+def served() -> Simulation:
+    return run(["target", "frontier", "unrepaired", "vllm_step3p5", "recompute"], prompts(9, 21), forced(), batch=9)
+
+
+def rows() -> dict[str, dict]:
+    return {row["name"]: row for row in ab.compare(served())}
+
+
+def test_an_exact_design_loses_nothing_anywhere() -> None:
+    row = rows()["frontier"]
+    assert row["rounds_as_ideal"] == row["verify_rounds"]
+    assert row["change"] == {"value": 0.0, "low": 0.0, "high": 0.0}
+    for part in ("depths", "positions", "rates"):
+        assert all(each["change"]["value"] in (0.0, None) for each in row[part])
+    assert not any(map(sum, row["entries"]["per_1000"].values()))
+
+
+def test_a_design_with_holes_shows_its_wrong_entries_and_its_change() -> None:
+    found = rows()
+    assert found["tokenspeed_unrepaired"]["entries"]["per_1000"]["stale"][2] > 0
+    assert found["vllm_step3p5"]["entries"]["per_1000"]["unwritten"][1] > 0
+    for name in ("tokenspeed_unrepaired", "vllm_step3p5"):
+        row, run_ = found[name], served().run(name)
+        mean = sum(accepts(run_)) / len(accepts(run_))
+        ideal = accepts(served().run("recompute"))
+        assert row["accept_length"]["value"] == pytest.approx(mean)
+        assert row["change"]["value"] == pytest.approx(mean / (sum(ideal) / len(ideal)) - 1)
+        assert row["change"]["low"] <= row["change"]["value"] <= row["change"]["high"]
+
+
+def test_losses_are_counted_against_the_output_that_followed() -> None:
+    request = served().run("frontier").requests[0]
+    known = request.tokens
+    made = Request(0, request.prompt, 1, request.holding, [], request.noise)
+    right, wrong = tuple(known[22:25]), (known[22], -1, known[24])
+    made.rounds = [VerifyRound(21, 2, 2, 1, wrong, right), VerifyRound(len(known) - 2, 1, 1, 1, right, right)]
+    hits = ab._hits(made, 4)
+    assert (hits.own.tolist(), hits.ideal.tolist(), hits.frontier.tolist()) == ([1], [3], [21])
+    lost = ab._lost([made], [hits], [hits.frontier >= 0])
+    assert (lost["rounds"], lost["own"]["value"], lost["ideal"]["value"], lost["change"]["value"]) == (1, 2, 4, -2)
+    depth = ab._depth([made], [hits], 1)
+    assert (depth["conditional"]["value"], depth["ideal"]["value"]) == (0, 1)
+
+
+def test_positions_and_rates_cover_the_same_rounds() -> None:
+    for row in rows().values():
+        assert sum(b["rounds"] for b in row["positions"]) == sum(b["rounds"] for b in row["rates"]) > 0
+
+
+def test_it_needs_the_ideal() -> None:
+    with pytest.raises(UsageError, match="recompute"):
+        ab.compare(run(["frontier"], prompts(2, 13)))
+
+
+def test_the_verb_writes_it_and_the_page_is_made_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from dataclasses import replace
+
+    ab_page = pytest.importorskip("frontier_oracle.reports.ab_page")
+    pytest.importorskip("matplotlib", reason="the page's pictures need matplotlib")
+    save(random_model(replace(SMALL, vocab_size=264)), tmp_path / "w")
+    text = tmp_path / "text.py"
+    text.write_text("for i in range(3):\n    print(i)\n" * 30)
+    fixed = ["--weights", str(tmp_path / "w"), "--k", "4", "--prompt-tokens", "16", "--max-tokens", "8", "-q"]
+    names = ["--designs", "target,frontier,unrepaired,recompute", "--prompts", "6"]
+    out = str(tmp_path / "ab.json")
+    assert run_verb(["simulate", str(text), *fixed, *names, "--ab", out]) == 0
+    assert run_verb(["simulate", str(text), *fixed, "--designs", "frontier", "--ab", out]) == 2
+    assert "needs the ideal" in capsys.readouterr().err
+    ab_page.main([out, out, str(tmp_path)])
+    page = (tmp_path / "ab.md").read_text()
+    assert "`frontier` and `recompute` gave the ideal's drafts in every one of" in page
+    assert "`tokenspeed_unrepaired`: accept length" in page and "Every design put out the target's own text." in page
+    assert all((tmp_path / f"ab-{name}.svg").stat().st_size > 2000 for name in ("accept", "depth", "position"))
+    data = json.loads(Path(out).read_text())
+    assert {"date", "environment", "files", "options", "simulate", "designs"} <= set(data)
