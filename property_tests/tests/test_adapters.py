@@ -26,6 +26,7 @@ from frontier_oracle.property_tests.drawing import random_scenario
 from frontier_oracle.property_tests.driver import run_scenario
 from frontier_oracle.property_tests.gate.judged import judge
 from frontier_oracle.property_tests.gate.system import resolve
+from frontier_oracle.property_tests.oblivious import run_oblivious
 from frontier_oracle.property_tests.probe import DigestProbe
 from frontier_oracle.property_tests.registry import DEFAULT, NEED_ENGINE, load_system
 from frontier_oracle.reference_impl.generic import maker
@@ -83,6 +84,11 @@ def test_prompts_of_at_least_k_tokens_in_one_chunk_are_exact(system: str, text: 
 def test_one_layer(text: str) -> None:
     found = resolve("tokenspeed_eagle")
     assert not run_scenario(found.factory, parse(text), found.policy).findings
+
+
+@pytest.mark.usefixtures("checkout")
+def test_symbols_of_padded_rows_are_not_looked_at() -> None:
+    assert not run_oblivious(load_system("tokenspeed"), "declared", relabellings=2).failures
 
 
 @pytest.mark.usefixtures("checkout")
