@@ -11,6 +11,7 @@ import argparse
 import datetime
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -66,11 +67,13 @@ def main(arguments: list[str] | None = None) -> int:
     engine, evidence = ENGINES[given.engine]
     today = datetime.date.today().isoformat()
     gpu = torch.cuda.get_device_name() if given.device == "cuda" else ""
-    options = f"--seed {given.seed} --request-rounds {given.request_rounds} --scenarios {given.scenarios}"
+    interpreted = "TRITON_INTERPRET=1 " if os.environ.get("TRITON_INTERPRET") == "1" else ""
+    options = f"--device {given.device} --seed {given.seed}"
+    amount = f"--request-rounds {given.request_rounds} --scenarios {given.scenarios}"
     result: Row = {
         "date": today,
         "engine": sources(engine, evidence.FILES),
-        "command": f"{engine.variable}=<checkout> {parser.prog} {given.engine} --device {given.device} {options}",
+        "command": f"{engine.variable}=<checkout> {interpreted}{parser.prog} {given.engine} {options} {amount}",
         "seed": given.seed,
         "environment": environment() | {"captured as": f"CUDA graph, {gpu}" if gpu else "tape (CPU)"},
     }
