@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from frontier_oracle.oracle.errors import UsageError
+from frontier_oracle.reference_impl.model.config import BOS, EOS
 
-BOS, EOS = 256, 257
 # Contents of files -> the tokens of each, uint16.
 Encode = Callable[[list[bytes]], list[np.ndarray]]
 # Not source text: installed packages, tables of character codes, one module of prose, what a build wrote down.
