@@ -22,10 +22,12 @@ BUILT_IN = {
     "tokenspeed": "frontier_oracle.property_tests.adapters.tokenspeed:make",
     "tokenspeed_backend": "frontier_oracle.property_tests.adapters.tokenspeed_backend:make",
     "tokenspeed_eagle": "frontier_oracle.property_tests.adapters.tokenspeed_eagle:make",
+    "sglang": "frontier_oracle.property_tests.adapters.sglang:make",
+    "vllm": "frontier_oracle.property_tests.adapters.vllm:make",
 }
 NEED_CUDA = ("cuda_graph",)
 # An engine's own drafter, from a checkout or an installed package: asked for by name only (docs/engines.md).
-NEED_ENGINE = ("tokenspeed", "tokenspeed_backend", "tokenspeed_eagle")
+NEED_ENGINE = ("tokenspeed", "tokenspeed_backend", "tokenspeed_eagle", "sglang", "vllm")
 # The same books run eagerly, for systems that capture their rounds.
 EAGER = {"cuda_tape": "cuda_eager", "cuda_graph": "cuda_eager"}
 # What a verb takes where no system is named, and what of that the gate then gives the light form of its profile.

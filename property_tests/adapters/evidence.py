@@ -1,8 +1,8 @@
-"""What was seen of TokenSpeed's drafters, as dated JSON.
+"""What was seen of an engine's own drafter, as dated JSON.
 
-``TOKENSPEED_PATH=<checkout> python -m frontier_oracle.property_tests.adapters.evidence`` writes
-``reports/results/<date>-tokenspeed.json`` (or ``--out``). With ``--device cuda`` the captured rounds are CUDA graphs,
-else tapes. Exit code 1 when anything undeclared was found.
+``TOKENSPEED_PATH=<checkout> python -m frontier_oracle.property_tests.adapters.evidence tokenspeed`` (sglang and vllm
+with TRITON_INTERPRET=1 too) writes ``reports/results/<date>-<engine>.json``. With ``--device cuda`` the rounds of
+TokenSpeed that are captured are CUDA graphs, else tapes. Exit code 1 when anything unknown was found.
 """
 
 from __future__ import annotations
@@ -16,107 +16,45 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from frontier_oracle.oracle.designs import EAGLE_CHAIN
 from frontier_oracle.oracle.errors import UsageError
-from frontier_oracle.oracle.executor import spec_for
-from frontier_oracle.oracle.spec import CacheGroup, HiddenSemantic, Spec
-from frontier_oracle.property_tests.adapters.captured import captured
-from frontier_oracle.property_tests.adapters.deviations_found import deviations
-from frontier_oracle.property_tests.adapters.tokenspeed_parts import ENGINE
-from frontier_oracle.property_tests.bulk import run_bulk
-from frontier_oracle.property_tests.drawing import SERVING, Limits, random_scenario
-from frontier_oracle.property_tests.driver import run_scenario
-from frontier_oracle.property_tests.exhaustive import run_exhaustive
+from frontier_oracle.property_tests.adapters import (
+    evidence_kernels,
+    evidence_tokenspeed,
+    sglang,
+    tokenspeed_parts,
+    vllm,
+)
+from frontier_oracle.property_tests.adapters.loading import Engine
 from frontier_oracle.property_tests.gate.environment import environment
-from frontier_oracle.property_tests.gate.system import resolve
-from frontier_oracle.property_tests.inductive import inductive_specs, run_inductive
-from frontier_oracle.property_tests.shield import Factory
-
-MTP = ("tokenspeed", "tokenspeed_backend")
-FILES = ("execution/drafter/mtp.py", "execution/drafter/eagle.py", "layers/attention/backends/cache_groups.py")
-LAYOUTS = ((CacheGroup(16),), (CacheGroup(4), CacheGroup(3, 8)), (CacheGroup(1, 5), CacheGroup(8)))
-KS = (2, 3, 4, 8)
-HEADS: tuple[HiddenSemantic, ...] = ("chain", "target")
-BATCH, ROUNDS = 256, 16
 
 Row = dict[str, Any]
+ENGINES: dict[str, tuple[Engine, Any]] = {
+    "tokenspeed": (tokenspeed_parts.ENGINE, evidence_tokenspeed),
+    "sglang": (sglang.ENGINE, evidence_kernels.SGLANG),
+    "vllm": (vllm.ENGINE, evidence_kernels.VLLM),
+}
 
 
-def one_shot(make: Factory, k: int, seed: int, least: int) -> Row:
-    """Prompts of k tokens and more, each in one chunk; every cell of every round is checked."""
-    row: Row = {"k": k, "request_rounds": 0, "findings": []}
-    case = 0
-    while row["request_rounds"] < least:
-        rng = np.random.Generator(np.random.Philox(key=[seed, 1000 * k + case]))
-        steps, hidden = (k - 1, HEADS[case % 2]) if case % 3 < 2 else (1 + case % k, "chain")
-        spec = Spec(k, steps, hidden, 1 + case % 4, LAYOUTS[case % len(LAYOUTS)])
-        accepts = rng.integers(1, spec.max_accept + 1, (BATCH, ROUNDS))
-        padded = BATCH + case % 3
-        result = run_bulk(make, spec, accepts, prompt=k + case * 5 % 17, pad_to=padded, threads=1, seed=seed)
-        row["request_rounds"] += result.request_rounds
-        row["findings"] += [list(failure) for failure in result.failures]
-        case += 1
-    return row
-
-
-def mtp(seed: int, device: str, least: int) -> dict[str, list[Row]]:
-    """Both ways to a row's cell: eager, captured, every accept sequence, the inductive step."""
-    found: dict[str, list[Row]] = {"eager": [], "captured": [], "exhaustive": [], "inductive": []}
-    for name in MTP:
-        make = resolve(name).factory
-        for k in KS:
-            found["eager"].append({"system": name, **one_shot(make, k, seed, least)})
-            found["captured"].append({"system": name, **one_shot(captured(make, device), k, seed + 1, least)})
-            _tell(f"{name}: k={k}")
-        for k, rounds in ((2, 8), (3, 6), (4, 6)):
-            run = run_exhaustive(make, Spec(k), rounds, threads=1)
-            row = {"system": name, "k": k, "R": rounds, "request_rounds": run.request_rounds}
-            found["exhaustive"].append({**row, "findings": [list(f) for f in run.failures]})
-        for spec in inductive_specs("dev"):
-            step = run_inductive(make, spec, "declared")
-            row = {"system": name, "k": spec.k, "steps": spec.steps, "hidden": spec.hidden, "cases": step.cases}
-            found["inductive"].append({**row, "findings": [list(map(str, f)) for f in step.failures] + [*step.skipped]})
-    return found
-
-
-def eagle(seed: int, scenarios: int) -> list[Row]:
-    """Random scenarios, pages keyed by bigrams as a one-layer drafter needs (S21), and by tokens for contrast."""
-    rows = []
-    for policy in ("bigram", "tokens"):
-        row: Row = {"policy": policy, "scenarios": scenarios, "request_rounds": 0, "findings": 0, "codes": {}}
-        for index in range(scenarios):
-            drawn = random_scenario(seed, index, Limits(events=SERVING if index % 2 else frozenset()))
-            spec = spec_for(EAGLE_CHAIN, drawn.spec)
-            scenario = type(drawn)(spec, drawn.hidden_size, drawn.slots, drawn.events, drawn.context)
-            outcome = run_scenario(resolve("tokenspeed_eagle").factory, scenario, policy, guard=index % 8 == 0)
-            row["request_rounds"] += outcome.request_rounds
-            row["findings"] += len(outcome.findings)
-            for finding in outcome.findings:
-                row["codes"][finding.code] = row["codes"].get(finding.code, 0) + 1
-        rows.append(row)
-    return rows
-
-
-def engine() -> Row:
-    """Which sources were run: revision where git knows it, and the files' digests."""
-    root = ENGINE.root() / "tokenspeed" / "runtime"
+def sources(engine: Engine, files: tuple[str, ...]) -> Row:
+    """Which sources were run: the revision where git knows it, and the files' digests."""
+    root = engine.root()
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    digests = {file: hashlib.sha256((root / file).read_bytes()).hexdigest() for file in FILES}
-    return {"repository": ENGINE.repository, "revision": done.stdout.strip() or "unknown", "sha256": digests}
-
-
-def _tell(what: str) -> None:
-    print(f"evidence: {what}", file=sys.stderr, flush=True)
+    digests = {file: hashlib.sha256((root / file).read_bytes()).hexdigest() for file in files}
+    return {
+        "repository": engine.repository,
+        "revision": done.stdout.strip() or engine.tried,
+        "sha256": digests,
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run everything and write it."""
     parser = argparse.ArgumentParser(prog="python -m frontier_oracle.property_tests.adapters.evidence")
-    parser.add_argument("--out", type=Path, help="result file (default reports/results/<date>-tokenspeed.json)")
+    parser.add_argument("engine", choices=ENGINES)
+    parser.add_argument("--out", type=Path, help="result file (default reports/results/<date>-<engine>.json)")
     parser.add_argument("--seed", type=int, default=0, help="everything random follows from it")
     parser.add_argument(
         "--device", choices=("cpu", "cuda"), default="cpu", help="cuda: captured rounds are CUDA graphs"
@@ -125,27 +63,24 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--scenarios", type=int, default=400, help="random scenarios for each drafter")
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
+    engine, evidence = ENGINES[given.engine]
     today = datetime.date.today().isoformat()
     gpu = torch.cuda.get_device_name() if given.device == "cuda" else ""
-    options = " ".join(sys.argv[1:] if arguments is None else arguments)
+    options = f"--seed {given.seed} --request-rounds {given.request_rounds} --scenarios {given.scenarios}"
     result: Row = {
         "date": today,
-        "engine": engine(),
-        "command": f"TOKENSPEED_PATH=<checkout> {parser.prog} {options}".strip(),
+        "engine": sources(engine, evidence.FILES),
+        "command": f"{engine.variable}=<checkout> {parser.prog} {given.engine} --device {given.device} {options}",
         "seed": given.seed,
         "environment": environment() | {"captured as": f"CUDA graph, {gpu}" if gpu else "tape (CPU)"},
-        "one_shot": mtp(given.seed, given.device, given.request_rounds),
     }
-    result["random"] = []
-    for system in MTP:
-        result["random"].append(deviations(system, given.seed, given.scenarios))
-        _tell(f"{system}: random scenarios")
-    result["eagle"] = eagle(given.seed, given.scenarios)
-    out = given.out or Path("reports/results") / f"{today}-tokenspeed.json"
-    out.write_text(json.dumps(result, indent=1, default=str) + "\n")
-    clean = not any(row["findings"] for rows in result["one_shot"].values() for row in rows)
-    clean &= not any(row["undeclared"] for row in result["random"]) and not result["eagle"][0]["findings"]
-    _tell(f"{out}: {'nothing undeclared' if clean else 'FINDINGS, see the file'}")
+    for name, part in evidence.parts(given.seed, given.device, given.request_rounds, given.scenarios):
+        result[name] = part
+        print(f"evidence: {name}", file=sys.stderr, flush=True)
+    out = given.out or Path("reports/results") / f"{today}-{given.engine}.json"
+    out.write_text(json.dumps(result, indent=1) + "\n")
+    clean = evidence.clean(result)
+    print(f"evidence: {out}: {'nothing unknown' if clean else 'FINDINGS, see the file'}", file=sys.stderr)
     return 0 if clean else 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import socket
 from typing import Any
 
 from frontier_oracle.oracle.errors import UsageError
@@ -11,6 +12,7 @@ from frontier_oracle.property_tests.fuzz.pool import AHEAD, Job
 
 # How often a unit may lose its worker (its node went away, or the system under test crashed) before that is an error.
 RETRIES = 3
+CONNECT_SECONDS = 10.0
 
 
 class Cluster:
@@ -18,10 +20,10 @@ class Cluster:
 
     def __init__(self, address: str, workers: int = 0) -> None:
         self._ray: Any = importlib.import_module("ray")
+        _check_reachable(address)
         started: dict[str, Any] = {}
         if address == "local":
             started = {"include_dashboard": False, "num_cpus": workers or os.cpu_count()}
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         try:
             self._ray.init(address, log_to_driver=False, logging_level="ERROR", **started)
         except (ConnectionError, RuntimeError, ValueError) as error:
@@ -43,6 +45,8 @@ class Cluster:
     def _result(self, reference: Any, job: Job) -> Any:
         try:
             result = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError:
+            raise  # a bug of the job itself
         except self._ray.exceptions.RayError as error:
             why = type(error).__name__
             raise UsageError(f"{job.label} lost its worker {RETRIES + 1} times ({why}); -j 1 shows where") from None
@@ -52,6 +56,17 @@ class Cluster:
 
     def stop(self) -> None:
         self._ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself goes on trying for minutes where nobody answers."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise UsageError(f"--ray {address}: nobody answers there ({error}); see 'ray status' on the cluster") from None
 
 
 def _run(job: Job) -> Any:

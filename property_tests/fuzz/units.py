@@ -30,12 +30,14 @@ SHRINK_TRIES = 600
 
 @dataclass(frozen=True)
 class Plan:
-    """What is fuzzed, and how its units are drawn. scenarios: of one unit."""
+    """What is fuzzed, and how its units are drawn. scenarios: of one unit; tries: candidates that are run to make a
+    finding small."""
 
     system: str
     seed: int = 0
     guided: bool = True
     scenarios: int = SCENARIOS
+    tries: int = SHRINK_TRIES
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def shrunk(plan: Plan, raw: Raw) -> FindingReport | None:
     judged = judge(system, scenario, raw.guard)
     if not judged.undeclared:
         return None
-    return report_failure(system, scenario, judged, raw.guard, float("inf"), SHRINK_TRIES)
+    return report_failure(system, scenario, judged, raw.guard, float("inf"), plan.tries)
 
 
 @lru_cache(maxsize=4)

@@ -11,6 +11,7 @@ from frontier_oracle.oracle.design_engine import scenario_for
 from frontier_oracle.oracle.designs import DESIGNS, FRONTIER, MINIMAL, Design
 from frontier_oracle.oracle.deviations import compare, predict
 from frontier_oracle.oracle.executor import spec_for
+from frontier_oracle.oracle.language import parse
 from frontier_oracle.oracle.scenario import Scenario
 from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.property_tests.bulk import run_bulk
@@ -20,6 +21,10 @@ from frontier_oracle.reference_impl.generic import maker
 
 # Rows of lightllm_vanilla read their own argmax; the contract's draft model reports the sampled rows' only.
 ON_TENSORS = [design for design in DESIGNS.values() if design.tokens != "own_argmax"]
+
+
+# What random scenarios seldom have: a slot's former owner, then a hit with one token behind it.
+SHORT_CHUNK_BEHIND_A_HIT = "k4 page4 | a: p12 | z: p12 | end z | b: p9 hit a 8 | b1, b1, b2"
 
 
 def drawn(design: Design, seed: int, index: int) -> Scenario:
@@ -32,8 +37,8 @@ def hold_equal(design: Design, seed: int, count: int) -> set[str]:
     """Tensors against indices: set equality of findings and cause entries, the same drafts off. Returns the deviations
     seen."""
     seen: set[str] = set()
-    for index in range(count):
-        scenario = drawn(design, seed, index)
+    rare = scenario_for(design, parse(SHORT_CHUNK_BEHIND_A_HIT))
+    for scenario in (rare, *(drawn(design, seed, index) for index in range(count))):
         prediction = predict(design, scenario)
         seen |= prediction.seen
         outcome = run_scenario(maker(design), scenario, design.prefix_policy, guard=False)

@@ -67,7 +67,7 @@ def test_an_adapter_says_that_it_runs_on_a_gpu(monkeypatch: pytest.MonkeyPatch) 
         ("fronteer", "unknown system 'fronteer' (did you mean 'frontier'?): known are frontier, tokenspeed_frontier, "),
         (
             "fronteer",
-            "cuda_graph, tokenspeed, tokenspeed_backend, tokenspeed_eagle; name an adapter of your own as pkg.mod:make",
+            "tokenspeed_eagle, sglang, vllm; name an adapter of your own as pkg.mod:make",
         ),
         ("zzz", "unknown system 'zzz': known are frontier"),
         ("", "unknown system ''"),

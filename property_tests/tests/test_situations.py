@@ -96,11 +96,11 @@ def test_the_guide_counts_a_situation_against_its_cost() -> None:
 
 
 def test_the_guide_meets_more_than_chance_does() -> None:
-    """Situations met after 400 request-rounds."""
+    """Situations met after 600 request-rounds."""
 
     def met(choices: int) -> int:
         guide, pairs, rounds, index = CoverageGuide(), set(), 0, 0
-        while rounds < 400:
+        while rounds < 600:
             chosen = guide.choose([random_scenario(9, index + i, LIMITS) for i in range(choices)])
             rounds += sum(n for n, _ in met_by(chosen))
             pairs |= pairs_of(chosen)
