@@ -29,7 +29,7 @@ COLOURS = {
     "tainted": "#f0c442",
     "foreign": "#0072b2",
 }
-_STYLE: Any = {
+STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "frontier-oracle",
     "font.family": "sans-serif",
@@ -45,7 +45,7 @@ RATES = tuple(i / 10 for i in range(11))
 
 def heat_map(atlases: Sequence[Atlas]) -> Figure:
     """Depth (down) by position (right) for every design, one column an atlas (its first sequence)."""
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         names = [run.name for run in atlases[0].designs]
         widths = [table.designs[0].grids[0].shape[1] for table in atlases]
         figure = Figure(figsize=(3 + 0.115 * sum(widths), 1.4 + 0.52 * len(names)), facecolor="white")
@@ -116,7 +116,7 @@ def accepts_at(rate: float, spec: Spec, rounds: int, requests: int, seed: int) -
 def rate_chart(found: Rated, k: int = 4) -> Figure:
     """Entries left stale, and left stale, unwritten or wrong, against the accept rate, one line a design. Designs with
     the same line share it."""
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(11, 4.4), facecolor="white")
         axes = figure.subplots(1, 2)
         titles = ("stale entries", "stale, unwritten or wrong entries")
@@ -137,7 +137,7 @@ def rate_chart(found: Rated, k: int = 4) -> Figure:
 def as_svg(figure: Figure) -> str:
     """The figure as SVG text, the same for the same figure."""
     buffer = io.StringIO()
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -98,8 +98,9 @@ def simulate(
         raise UsageError(
             f"--ab needs the ideal's drafts: add {drafters.RECOMPUTE} to --designs, without --no-recompute"
         )
-    served = cut(files, list, prompt_tokens, turns, prompts)
     model = files_of.load(weights, dtype, device)
+    options = replace(options, eos=model.eos)
+    served = cut(files, model.encode, prompt_tokens, turns, prompts)
     with own_stdout(), _showing(len(served) * max_tokens * len(wanted), quiet) as progress:
         done = run.simulate(model, wanted, served, options, progress=progress)
     if trace is not None:

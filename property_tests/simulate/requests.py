@@ -11,7 +11,7 @@ from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.property_tests.simulate.memory import Holding
 from frontier_oracle.property_tests.simulate.prompts import Prompt
 from frontier_oracle.property_tests.simulate.sampling import Sampling
-from frontier_oracle.reference_impl.model.train import corpus
+from frontier_oracle.reference_impl.model.config import EOS as END
 
 DTYPES = ("float64", "float32", "bfloat16")
 EOS, LENGTH, CONTEXT = "eos", "length", "context"
@@ -32,7 +32,7 @@ class Options:
     dtype: str = "float64"
     device: str = "cpu"
     sampling: Sampling = Sampling()
-    eos: int = corpus.EOS
+    eos: int = END
     recompute: bool = True
 
     def __post_init__(self) -> None:

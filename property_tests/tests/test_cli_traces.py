@@ -113,7 +113,7 @@ def test_bench_round_needs_a_gpu(capsys: Capture, monkeypatch: pytest.MonkeyPatc
 
 def test_bench_round_prints_what_a_gpu_run_keeps(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     results = Path(gpu_table.__file__).parents[1] / "reports" / "results"
-    kept = json.loads(sorted(results.glob("*.json"))[0].read_text())
+    kept = json.loads(sorted(results.glob("*-h200.json"))[0].read_text())
     books = SimpleNamespace(bench_window=lambda: kept["bench"], METHOD="20 bodies in one graph")
     head = SimpleNamespace(bench_head=lambda: kept["round"], METHOD="as in bench")
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 # Third-party packages a floor may import, at module level or inside a function. The oracle is stdlib and numpy only.
 THIRD_PARTY = {
     "oracle": {"numpy"},
-    "reference_impl": {"numpy", "safetensors", "torch"},
+    "reference_impl": {"numpy", "safetensors", "torch", "gguf", "tokenizers"},
     "cuda_impl": {"numpy", "torch", "triton"},
     "reports": {"numpy", "rich", "jinja2", "matplotlib", "pandas", "pyarrow", "zstandard"},
     "property_tests": {"numpy", "rich", "typer", "torch", "triton", "hypothesis", "pytest", "pyarrow", "ray"},

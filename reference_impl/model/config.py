@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 
+# What begins and ends a file in the text of the bundled model; ids below are bytes.
+BOS, EOS = 256, 257
+
 
 @dataclass(frozen=True)
 class ModelConfig:

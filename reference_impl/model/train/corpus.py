@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from frontier_oracle.oracle.errors import UsageError
+from frontier_oracle.reference_impl.model.config import BOS, EOS
 
-BOS, EOS = 256, 257
 # Contents of files -> the tokens of each, uint16.
 Encode = Callable[[list[bytes]], list[np.ndarray]]
 # Not source text: installed packages, tables of character codes, one module of prose, what a build wrote down.
@@ -60,6 +60,8 @@ def as_bytes(contents: list[bytes]) -> list[np.ndarray]:
 
 def read_corpus(folder: Path, encode: Encode = as_bytes) -> Corpus:
     """All .py files below ``folder``, in order of their paths. Raises UsageError where one part would be empty."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder")
     paths = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
     chosen = [path for path in paths if not path.startswith(LEFT_OUT) and not path.startswith("_sysconfigdata")]
     parts = []

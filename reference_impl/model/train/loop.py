@@ -53,7 +53,10 @@ def train(
     Stops at a checkpoint once ``max_seconds`` are over. On a CPU the weights follow from recipe and corpus alone, bit
     for bit, in however many stretches; on a GPU sums are taken in an order that varies. Raises UsageError if the
     checkpoint is of another recipe or corpus."""
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{out}: cannot be written ({error.strerror or error}); name another --out") from None
     identity = {"recipe": recipe.to_data(), "corpus": corpus.facts()}
     trainer = _Trainer(recipe, corpus, device, compiled)
     run = Run(trainer.model, done=False)
