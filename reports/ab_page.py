@@ -20,6 +20,10 @@ target, the heads and the prompts are the same; only the drafter's bookkeeping d
 that no tie of two tokens decides otherwise. **ideal** is the drafter that recomputes every depth over every position
 in each round (S3); "as the ideal" counts verify rounds whose drafts are its own, all of them.
 
+What a design costs here is what its cache costs these heads: chains trained on exact entries. `vllm_step3p5` runs its
+deeper depths on one row a step, never over the prompt, which is not how these heads were trained. Prefix hits follow
+the exact successor policy for every design, so that a donor's continuation (S21) costs none of them.
+
 Accept length counts the bonus token. Intervals are 95 %, bootstrap over requests, paired. The losses by depth, position
 and request compare, in each verify round of a design, its drafts with those of the ideal for the same tokens.
 
