@@ -283,8 +283,8 @@ def test_bench_oracle_prints_rows(capsys: Capture, monkeypatch: pytest.MonkeyPat
 
 
 def test_every_verb_has_help(capsys: Capture) -> None:
-    verbs = ["gate", "replay", "explain", "doctor", "atlas", "report", "compare", "bench"]
-    for verb in ([], *([verb] for verb in verbs), ["bench", "oracle"], ["bench", "round"]):
+    verbs = ["gate", "fuzz", "replay", "explain", "doctor", "atlas", "report", "compare", "bench"]
+    for verb in ([], *([verb] for verb in verbs), ["bench", "oracle"], ["bench", "fuzz"], ["bench", "round"]):
         assert run([*verb, "--help"]) == 0
         assert "Usage: frontier-oracle" in capsys.readouterr().out
     assert run(["--help"]) == 0
