@@ -41,12 +41,14 @@ ENGINES: dict[str, tuple[Engine, Any]] = {
 def sources(engine: Engine, files: tuple[str, ...]) -> Row:
     """Which sources were run: the revision where git knows it, and the files' digests."""
     root = engine.root()
-    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    git = ["git", "-C", str(root)]
+    # A folder inside some other repository has that one's revision, and none of its files.
+    tracked = subprocess.run([*git, "ls-files", "--error-unmatch", *files], capture_output=True, check=False)
+    done = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     digests = {file: hashlib.sha256((root / file).read_bytes()).hexdigest() for file in files}
     return {
         "repository": engine.repository,
-        "revision": done.stdout.strip() or engine.tried,
+        "revision": (tracked.returncode == 0 and done.stdout.strip()) or engine.tried,
         "sha256": digests,
     }
 
