@@ -164,7 +164,7 @@ def _tensors(batch: DecodeBatch) -> list[Tensor]:
 
 
 def _put(mine: Tensor, theirs: Tensor) -> None:
-    """Copy, unless ``theirs`` is ``mine`` already. Other rows of the same buffer may overlap it: they are read first."""
+    """Copy, unless ``theirs`` is ``mine`` already. Other rows of the same buffer may overlap it: read them first."""
     if (mine.data_ptr(), mine.stride(), mine.dtype) == (theirs.data_ptr(), theirs.stride(), theirs.dtype):
         return
     overlaps = mine.untyped_storage().data_ptr() == theirs.untyped_storage().data_ptr()

@@ -41,7 +41,7 @@ from frontier_oracle.property_tests.shield import on_device
 sys.path.insert(0, str(Path(__file__).parent))
 from graph_faults import FAULTS, make_faulty  # noqa: E402
 from slow_loops import Feeder, rounds_config  # noqa: E402
-from twins import check_twins, sizes  # noqa: E402
+from twins import check_twins, in_place, sizes  # noqa: E402
 
 SPECS = {
     "chain": (Spec(k=4, groups=(CacheGroup(4), CacheGroup(2, window=8))), {"prompt": 12, "chunks": [5, 5, 2]}),
@@ -125,6 +125,19 @@ def test_inputs_written_in_place_survive_the_capture_of_their_bucket(system):
         for mine, theirs in zip(own.page_table, batch.page_table, strict=True):
             mine.copy_(theirs)
         assert torch.equal(given.decode(batch), in_place.decode(own)), slots
+
+
+@pytest.mark.parametrize("capture", [None, Tape])
+@pytest.mark.parametrize("name", SPECS)
+def test_a_model_that_samples_in_place_is_judged_as_any_other(capture, name):
+    """One kernel of books a round: no draft is copied, and ids are read through their strided view."""
+    spec, arguments = SPECS[name]
+    accepts = np.array(list(itertools.product(range(1, spec.max_accept + 1), repeat=3)))
+    assert run_bulk(in_place(capture), spec, accepts, **arguments).failures == []
+
+
+def test_a_draft_stored_in_the_wrong_column_is_found():
+    assert run_bulk(in_place(Tape, shift=-1), Spec(k=4), np.array([[1, 4, 2]]), prompt=6).failures
 
 
 class ReadsPositions(DigestProbe):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from frontier_oracle.cuda_impl.system import FrontierDrafter, cuda_eager
-from frontier_oracle.oracle.contract import DraftConfig, DraftModel
+from frontier_oracle.cuda_impl.graph import Capture
+from frontier_oracle.cuda_impl.system import FrontierDrafter, cuda_eager, make_books
+from frontier_oracle.oracle.contract import DraftConfig, DraftModel, ForwardInputs
 from frontier_oracle.property_tests.probe import DigestProbe
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -38,6 +40,30 @@ def books_of(drafter: FrontierDrafter, bucket: int) -> list[torch.Tensor]:
 def state_of(probe: DigestProbe) -> list[torch.Tensor]:
     """Every cell of a probe."""
     return [*probe.kv, probe.ring, probe.ckpt]
+
+
+class InPlace:
+    """A model that stores its draft where the next depth reads it (system.InPlaceModel), around a probe. ``shift`` plants
+    a fault: the draft goes that many columns away."""
+
+    def __init__(self, model: DraftModel, shift: int = 0) -> None:
+        self._shift, self._forward = shift, model.forward
+        self.forward, self.load_conv_state = model.forward, model.load_conv_state
+
+    def forward_into(self, inputs: ForwardInputs, draft: torch.Tensor) -> torch.Tensor:
+        outputs, sampled = self._forward(replace(inputs, input_ids=inputs.input_ids.reshape(-1)))
+        column = draft.as_strided(draft.shape, draft.stride(), draft.storage_offset() + self._shift)
+        column.copy_(sampled)
+        return outputs
+
+
+def in_place(capture: Callable[[], Capture] | None, shift: int = 0) -> Factory:
+    """The factory of systems whose model samples in place; ``capture`` as FrontierDrafter's."""
+
+    def make(config: DraftConfig, model: DraftModel) -> FrontierDrafter:
+        return FrontierDrafter(config, InPlace(model, shift), make_books(config), capture)
+
+    return make
 
 
 def sizes(max_batch: int, seed: int = 0) -> list[tuple[int, int]]:
