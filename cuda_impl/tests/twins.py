@@ -43,8 +43,8 @@ def state_of(probe: DigestProbe) -> list[torch.Tensor]:
 
 
 class InPlace:
-    """A model that stores its draft where the next depth reads it (system.InPlaceModel), around a probe. ``shift`` plants
-    a fault: the draft goes that many columns away."""
+    """A probe that stores its draft where the next depth reads it (system.InPlaceModel). ``shift`` plants a fault: the
+    draft goes that many columns away."""
 
     def __init__(self, model: DraftModel, shift: int = 0) -> None:
         self._shift, self._forward = shift, model.forward
