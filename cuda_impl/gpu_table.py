@@ -18,8 +18,8 @@ implemented"), whose addresses are themselves loaded: slots, page tables."""
 BENCH_MEANING = """ours: the window and the stash, one kernel, for a model whose sampler stores each draft in the id
 rows. A model that returns its draft instead, as the contract's `forward` does, costs two copies a depth, flat ids and
 draft: "+ copies". The op sequence contains those copies. The floor copies 3k-1 rows a request; ours moves 2k+a for an
-accept length of a, here 1 to k evenly drawn, so it may take less than the floor. Not in any column: copying a batch that
-was not written in place into the buffers, padding the tail, and the copy of the result that `decode` returns."""
+accept length of a, here 1 to k evenly drawn, so it may take less than the floor. Not in any column: copying a batch
+that was not written in place into the buffers, padding the tail, and the copy of the result that `decode` returns."""
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
