@@ -5,7 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 FLOORS := oracle reference_impl cuda_impl property_tests reports
 LINKS := build/lint
-OUT ?= build/gpu
+# make gpu OUT=DIR keeps its results in DIR; without it they are the project's: reports/results and docs/gpu-results.md.
+GPU_FILES = $(if $(OUT),--out $(OUT)/gpu.json --table $(OUT)/gpu-results.md)
 # Accept traces beside the bundled ones: make gate TRACES=DIR. A checkout's neighbour is taken when it is there.
 TRACES ?= $(wildcard ../shared/traces/real)
 WITH_TRACES = $(if $(TRACES),--traces $(TRACES))
@@ -61,12 +62,11 @@ nightly: $(VENV)/.ray
 	@$(BIN)/frontier-oracle gate --profile nightly --report $(call REPORTS,build/nightly)
 
 gpu: links
-	@echo "gpu: tests marked gpu, then the gate and measurements (into $(OUT)), with $$(command -v $(PYTHON)); no environment is made"
+	@echo "gpu: tests marked gpu, then the gate and measurements (into $(or $(OUT),reports/results and docs/gpu-results.md)), with $$(command -v $(PYTHON)); no environment is made"
 	@$(PYTHON) -c 'import torch, triton; assert torch.cuda.is_available()' 2>/dev/null \
 		|| { echo "make: gpu needs a CUDA device, and torch and triton in $(PYTHON)" >&2; exit 3; }
 	@PYTHONPATH=$(LINKS) $(PYTHON) -m pytest -q -m gpu
-	@mkdir -p $(OUT)
-	@PYTHONPATH=$(LINKS) $(PYTHON) -m frontier_oracle.cuda_impl.gpu_run --out $(OUT)/gpu.json
+	@PYTHONPATH=$(LINKS) $(PYTHON) -m frontier_oracle.cuda_impl.gpu_run $(GPU_FILES)
 
 clean:
 	@echo "clean: removing .venv, build and every cache"

@@ -6,6 +6,8 @@ the whole padded tail is scrubbed at each fill, so that nothing of an earlier, l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -103,13 +105,7 @@ class Buffers:
         bs = batch.req_pool_indices.shape[0]
         self._check(batch, bs)
         bucket = self.bucket(bs)
-        own = self.batch(bs)
-        _put(own.req_pool_indices, batch.req_pool_indices)
-        _put(own.seq_lens, batch.seq_lens)
-        _put(own.accept_lengths, batch.accept_lengths)
-        _put(own.verify_ids, batch.verify_ids)
-        _put(own.hidden, batch.hidden)
-        for mine, theirs in zip(own.page_table, batch.page_table, strict=True):
+        for mine, theirs in zip(_tensors(self.batch(bs)), _tensors(batch), strict=True):
             _put(mine, theirs)
         self.scrub(bs, bucket)
         return bucket
@@ -131,6 +127,18 @@ class Buffers:
         for g in range(len(self.config.cols)):
             self.table(g)[start:bucket].zero_()
 
+    @contextmanager
+    def padded(self, bucket: int) -> Iterator[None]:
+        """Padding alone in the first ``bucket`` rows; then the inputs that stood there are put back."""
+        inputs = _tensors(self.batch(bucket))
+        before = [tensor.clone() for tensor in inputs]
+        self.scrub(0, bucket)
+        try:
+            yield
+        finally:
+            for tensor, values in zip(inputs, before, strict=True):
+                tensor.copy_(values)
+
     def _check(self, batch: DecodeBatch, bs: int) -> None:
         if not 1 <= bs <= self.config.max_batch:
             raise BatchError(f"decode batch of {bs} rows: expected 1..max_batch = {self.config.max_batch}")
@@ -151,6 +159,13 @@ class Buffers:
 _FIELDS = ("req_pool_indices", "seq_lens", "accept_lengths", "verify_ids", "hidden")
 
 
+def _tensors(batch: DecodeBatch) -> list[Tensor]:
+    return [*(getattr(batch, name) for name in _FIELDS), *batch.page_table]
+
+
 def _put(mine: Tensor, theirs: Tensor) -> None:
-    if mine.data_ptr() != theirs.data_ptr():
-        mine.copy_(theirs)
+    """Copy, unless ``theirs`` is ``mine`` already. Other rows of the same buffer may overlap it: read them first."""
+    if (mine.data_ptr(), mine.stride(), mine.dtype) == (theirs.data_ptr(), theirs.stride(), theirs.dtype):
+        return
+    overlaps = mine.untyped_storage().data_ptr() == theirs.untyped_storage().data_ptr()
+    mine.copy_(theirs.clone() if overlaps else theirs)

@@ -10,7 +10,7 @@ class CaptureRefused(UsageError):
 
 
 class ReplayError(RuntimeError):
-    """A replay that does not fit what was captured: a shape that changed, or two rows that write one cell."""
+    """A replay that does not fit what was captured: a shape that changed."""
 
 
 class BatchError(UsageError):

@@ -15,6 +15,12 @@ triton 3.6.0: it reports an out-of-bounds read in a plain kernel, but stops with
 of the books and of the convolution ("Only scalar TensorHandle is supported in const!", "Concretize for op idiv is not
 implemented"), whose addresses are themselves loaded: slots, page tables."""
 
+BENCH_MEANING = """ours: the window and the stash, one kernel, for a model whose sampler stores each draft in the id
+rows. A model that returns its draft instead, as the contract's `forward` does, costs two copies a depth, flat ids and
+draft: "+ copies". The op sequence contains those copies. The floor copies 3k-1 rows a request; ours moves 2k+a for an
+accept length of a, here 1 to k evenly drawn, so it may take less than the floor. Not in any column: copying a batch
+that was not written in place into the buffers, padding the tail, and the copy of the result that `decode` returns."""
+
 
 def table(head: list[str], rows: list[list[str]]) -> str:
     """A Markdown table."""
@@ -97,10 +103,13 @@ def render(result: Row) -> str:
         "## The gate on captured graphs",
         *gate_section(result["gate"]),
         "## Tape and graph",
-        "Operations on which tape and graph differ: " + (", ".join(result["capture"]["differences"]) or "none") + ".",
+        f"Of {len(result['capture']['operations'])} operations tried in a capture, tape and graph differ on: "
+        + (", ".join(result["capture"]["differences"]) or "none")
+        + ". What was not tried, and how a tape differs there: `cuda_impl/tape.py`.",
         "## Bookkeeping of a round",
         bench_table(result["bench"]),
         result["bench_method"],
+        BENCH_MEANING,
         "## The round with real heads",
         round_table(result["round"]),
         result["round_method"],

@@ -148,11 +148,12 @@ class FrontierDrafter:
         return home
 
     def _capture(self, capture: Capture, bucket: int) -> tuple[Capture, dict[str, int]]:
-        """Warm up and capture on padding alone: neither changes a live slot (S20)."""
-        self.buffers.scrub(0, bucket)
-        if capture.warms_up:
-            self._round(bucket)
-        capture.capture(lambda: self._round(bucket))
+        """Warm up and capture on padding alone: neither changes a live slot (S20). The batch that is waiting may stand
+        in the buffers already."""
+        with self.buffers.padded(bucket):
+            if capture.warms_up:
+                self._round(bucket)
+            capture.capture(lambda: self._round(bucket))
         return capture, self._addresses()
 
     def _replay(self, bucket: int) -> None:

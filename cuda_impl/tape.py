@@ -3,7 +3,9 @@ storages. What a graph bakes in, a tape bakes in: Python values, addresses, shap
 
 Differences from a real capture (tests/capture_list.py tries each operation on a GPU): ``set_`` and ``resize_`` are
 refused, where a graph goes on with the old address; so is any tensor made from host values, where a graph takes
-zero-dimensional CPU scalars; ``.to("cpu")`` of a CPU tensor looks like work that stays on the device, and passes.
+zero-dimensional CPU scalars. What a tape lets pass and a graph refuses: ``.to("cpu")`` of a CPU tensor, which looks
+like work that stays on the device; ``frombuffer`` and ``from_dlpack`` of host memory, pickling, and work in another
+thread, none of which reach it; operations that synchronize inside, on a GPU alone (``multinomial``, ``linalg.inv``).
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ aten = torch.ops.aten
 HOST_FUNCTIONS = {
     Tensor.tolist, Tensor.numpy, Tensor.cpu, Tensor.__array__, Tensor.new_tensor,
     torch.tensor, torch.as_tensor, torch.from_numpy, torch.asarray,
+    Tensor.__dlpack__, Tensor.__repr__, Tensor.apply_, Tensor.map_,
 }  # fmt: skip
 # A storage that is exchanged or resized moves an address that the tape holds.
-MOVES = {"set_", "resize_", "resize_as_", "set_data"}
+MOVES = {"set_", "resize_", "resize_as_"}
 UNWRITTEN = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 
 
@@ -41,6 +44,10 @@ class _Step:
     results: list[tuple[int, Tensor]]
 
 
+# ``x.data = y``, which no dispatched operation shows.
+REBINDING = {Tensor.data.__set__}  # type: ignore[attr-defined]
+
+
 class _HostGuard(TorchFunctionMode):
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
@@ -48,6 +55,8 @@ class _HostGuard(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in HOST_FUNCTIONS and not self._tape.paused:
             raise CaptureRefused(f"the round cannot be captured: {func.__name__} moves values between host and device")
+        if func in REBINDING and not self._tape.paused:
+            raise CaptureRefused("the round cannot be captured: setting .data changes an address")
         return func(*args, **(kwargs or {}))
 
 
@@ -152,11 +161,8 @@ def _refusal(func: Any, args: Any, kwargs: Any) -> str:
     name = func.overloadpacket.__name__
     if torch.Tag.data_dependent_output in func.tags:
         return "reads a value on the host"
-    if name == "index":
+    if name in ("index", "index_put", "index_put_"):
         return "with a mask has a shape that depends on data" if _masked(args[1]) else ""
-    if name in ("index_put", "index_put_"):
-        # One value for all is a masked fill, which needs no count of the mask.
-        return "with a mask has a shape that depends on data" if _masked(args[1]) and args[2].numel() != 1 else ""
     if torch.Tag.dynamic_output_shape in func.tags and kwargs.get("output_size") is None:
         return "has a shape that depends on data"
     if name in ("lift_fresh", "lift_fresh_copy"):

@@ -26,7 +26,7 @@ def captured(operation: Any) -> str:
     x = torch.tensor([3, 1, 0, 2], device="cuda")
     try:
         CudaGraph().capture(lambda: operation(x))
-    except (CaptureRefused, TypeError) as error:
+    except (CaptureRefused, TypeError, BufferError) as error:
         return str(error)
     return ""
 

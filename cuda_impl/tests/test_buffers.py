@@ -46,6 +46,18 @@ def test_addresses_never_change_and_written_in_place_is_not_copied():
     assert before == {name: t.data_ptr() for name, t in buffers.tensors().items()}
 
 
+@pytest.mark.parametrize("rows", [slice(0, 6, 2), slice(1, 4), slice(3, 6)])
+def test_other_rows_of_the_same_buffer_are_moved(rows):
+    """Also a strided view that starts where the buffer does."""
+    buffers = Buffers(CONFIG)
+    buffers.seq_lens.copy_(torch.arange(10, 16))
+    buffers.verify_ids.copy_(torch.arange(24).view(6, 4))
+    lens, ids = buffers.seq_lens[rows].tolist(), buffers.verify_ids[rows].tolist()
+    buffers.fill(replace(buffers.batch(3), seq_lens=buffers.seq_lens[rows], verify_ids=buffers.verify_ids[rows]))
+    assert buffers.seq_lens[:4].tolist() == [*lens, 1]
+    assert buffers.verify_ids[:4].tolist() == [*ids, [0] * 4]
+
+
 def test_tables_of_the_groups_do_not_overlap():
     buffers = Buffers(CONFIG)
     for g in range(2):

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from frontier_oracle.cuda_impl.buffers import Buffers
 from frontier_oracle.cuda_impl.errors import CaptureRefused
 from frontier_oracle.cuda_impl.media import MediaTable
 from frontier_oracle.cuda_impl.system import (
@@ -38,8 +40,8 @@ from frontier_oracle.property_tests.shield import on_device
 
 sys.path.insert(0, str(Path(__file__).parent))
 from graph_faults import FAULTS, make_faulty  # noqa: E402
-from slow_loops import rounds_config  # noqa: E402
-from twins import check_twins  # noqa: E402
+from slow_loops import Feeder, rounds_config  # noqa: E402
+from twins import check_twins, in_place, sizes  # noqa: E402
 
 SPECS = {
     "chain": (Spec(k=4, groups=(CacheGroup(4), CacheGroup(2, window=8))), {"prompt": 12, "chunks": [5, 5, 2]}),
@@ -62,13 +64,22 @@ def test_every_accept_sequence_of_three_rounds(system, name):
 @pytest.mark.parametrize(("k", "steps"), [(4, 3), (3, 3), (2, 1)])
 def test_the_tape_equals_eager_bit_for_bit(k, steps):
     for tape in (cuda_tape, cuda_tape_whole):
-        assert check_twins(rounds_config(k, steps, batch=7), tape, rounds=24) > 24
+        assert check_twins(rounds_config(k, steps, batch=7), tape) == 1 + 3 + 10 + 28
+
+
+@pytest.mark.parametrize("max_batch", [1, 2, 3, 4, 7, 13, 64])
+def test_the_twins_meet_every_bucket_with_every_amount_of_padding(max_batch):
+    config = rounds_config(2, batch=max_batch)
+    bucket = Buffers(config).bucket
+    met = {(bucket(rows), live) for live, rows in sizes(max_batch)}
+    assert met == {(b, n) for b in {bucket(n) for n in range(1, max_batch + 1)} for n in range(1, b + 1)}
+    assert {rows for live, rows in sizes(max_batch) if live == rows} == set(range(1, max_batch + 1))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_of_capture_is_killed(fault):
     with pytest.raises((AssertionError, CaptureRefused, AddressChanged)):
-        check_twins(rounds_config(4, batch=7), lambda config, model: make_faulty(fault, config, model), rounds=24)
+        check_twins(rounds_config(4, batch=7), lambda config, model: make_faulty(fault, config, model))
 
 
 def test_what_cannot_be_served_is_refused_with_the_reason():
@@ -100,6 +111,35 @@ def test_a_media_id_that_is_not_replaced_is_found(monkeypatch):
     assert outcome.findings[0].code == "FO101"
 
 
+@pytest.mark.parametrize("system", [cuda_tape, cuda_tape_whole])
+def test_inputs_written_in_place_survive_the_capture_of_their_bucket(system):
+    """The first round of each bucket captures it while the batch already stands in the buffers."""
+    config = rounds_config(4, batch=7)
+    given, in_place = cuda_eager(config, DigestProbe(config)), system(config, DigestProbe(config))
+    feeder = Feeder(config, 0)
+    for slots in ([1], [2, 1], [3, 1, 2, 4, 5], [2], [1, 2, 3]):
+        batch = feeder.decode(slots)
+        own = in_place.buffers.batch(len(slots))
+        for name in ("req_pool_indices", "seq_lens", "accept_lengths", "verify_ids", "hidden"):
+            getattr(own, name).copy_(getattr(batch, name))
+        for mine, theirs in zip(own.page_table, batch.page_table, strict=True):
+            mine.copy_(theirs)
+        assert torch.equal(given.decode(batch), in_place.decode(own)), slots
+
+
+@pytest.mark.parametrize("capture", [None, Tape])
+@pytest.mark.parametrize("name", SPECS)
+def test_a_model_that_samples_in_place_is_judged_as_any_other(capture, name):
+    """One kernel of books a round: no draft is copied, and ids are read through their strided view."""
+    spec, arguments = SPECS[name]
+    accepts = np.array(list(itertools.product(range(1, spec.max_accept + 1), repeat=3)))
+    assert run_bulk(in_place(capture), spec, accepts, **arguments).failures == []
+
+
+def test_a_draft_stored_in_the_wrong_column_is_found():
+    assert run_bulk(in_place(Tape, shift=-1), Spec(k=4), np.array([[1, 4, 2]]), prompt=6).failures
+
+
 class ReadsPositions(DigestProbe):
     def forward(self, inputs):
         inputs.positions.tolist()
@@ -109,7 +149,7 @@ class ReadsPositions(DigestProbe):
 def test_a_model_that_reads_the_host_cannot_be_captured():
     config = rounds_config(4)
     with pytest.raises(CaptureRefused, match=r"the round cannot be captured: \w+ (reads a value|moves values)"):
-        check_twins(config, lambda config, _: cuda_tape_whole(config, ReadsPositions(config)), rounds=1)
+        check_twins(config, lambda config, _: cuda_tape_whole(config, ReadsPositions(config)))
 
 
 SCENARIOS = (
@@ -158,7 +198,7 @@ def test_scenarios_on_a_graph_are_exact_with_every_call_and_host_read_watched(te
 @pytest.mark.gpu
 @pytest.mark.parametrize(("k", "steps"), [(4, 3), (3, 3), (2, 1)])
 def test_a_graph_equals_eager_bit_for_bit(k, steps):
-    assert check_twins(rounds_config(k, steps, device="cuda", batch=7), cuda_graph, rounds=24) > 24
+    assert check_twins(rounds_config(k, steps, device="cuda", batch=7), cuda_graph) == 1 + 3 + 10 + 28
 
 
 @pytest.mark.gpu
@@ -166,4 +206,4 @@ def test_a_graph_equals_eager_bit_for_bit(k, steps):
 def test_a_planted_fault_of_capture_is_killed_on_a_gpu(fault):
     config = rounds_config(4, device="cuda", batch=7)
     with pytest.raises((AssertionError, CaptureRefused, AddressChanged)):
-        check_twins(config, lambda config, model: make_faulty(fault, config, model), rounds=24)
+        check_twins(config, lambda config, model: make_faulty(fault, config, model))

@@ -1,5 +1,6 @@
 """The tape by itself: what it refuses, what it bakes, and that capturing changes nothing."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,10 +20,16 @@ REFUSED = {
     "masked_select": lambda x: x.masked_select(x > 0),
     "mask index": lambda x: x[x > 0],
     "masked rows put": lambda x: x.__setitem__(x > 0, x),
+    "one device value put under a mask": lambda x: x.__setitem__(x > 0, x[:1] * 2),
     "list index": lambda x: x[[0, 1]],
     "tensor of host values": lambda x: x + torch.tensor([1, 2, 3, 4], device=x.device),
     "equal": lambda x: torch.equal(x, x + 0),
     "repeat_interleave": lambda x: x.repeat_interleave(x),
+    "repr": lambda x: repr(x),
+    "dlpack": lambda x: np.from_dlpack(x),
+    "apply_": lambda x: x.apply_(lambda value: value + 1),
+    "map_": lambda x: x.map_(x, lambda a, b: a + b),
+    "data": lambda x: setattr(x, "data", torch.zeros(4, dtype=x.dtype, device=x.device)),
     "resize_": lambda x: x.resize_(8),
     "set_": lambda x: x.set_(torch.zeros(4, dtype=x.dtype, device=x.device)),
 }
