@@ -10,6 +10,7 @@ from typing import Any
 
 from frontier_oracle.oracle import records
 from frontier_oracle.oracle.errors import RecordError
+from frontier_oracle.reports.problems import printable
 from frontier_oracle.reports.readers.source import SourceError, whole
 from frontier_oracle.reports.table import Cell, Column, Table
 
@@ -46,7 +47,7 @@ def read_record(path: Path) -> GateRun:
         lines = records.read(path)
     except RecordError as error:
         raise SourceError(str(error)) from None
-    return _of_lines(str(path), lines)
+    return _of_lines(printable(path), lines)
 
 
 def read_json_report(path: Path) -> GateRun | None:
@@ -56,7 +57,7 @@ def read_json_report(path: Path) -> GateRun | None:
     except (ValueError, RecursionError, SourceError):
         return None
     try:
-        return _of_report(str(path), data)
+        return _of_report(printable(path), data)
     except (KeyError, TypeError, AttributeError, ValueError):
         return None
 
