@@ -71,7 +71,7 @@ def _of_lines(path: str, lines: Iterable[Json]) -> GateRun:
         elif kind == "verdict":
             run.verdict = line["verdict"]
         elif kind == "timing":
-            run.seconds = {(t["system"], t["check"]): float(t["seconds"]) for t in line["checks"]}
+            run.seconds = {(t["system"], t["check"]): _seconds(path, t["seconds"]) for t in line["checks"]}
         else:
             {"check": run.checks, "finding": run.findings, "mutant": run.mutants, "deviation": run.deviations}[
                 kind
@@ -86,7 +86,7 @@ def _of_report(path: str, data: Json) -> GateRun:
     times = []
     for system in data["systems"]:
         for check in system["checks"]:
-            times.append({"system": system["name"], "check": check["id"], "seconds": float(check["seconds"])})
+            times.append({"system": system["name"], "check": check["id"], "seconds": _seconds(path, check["seconds"])})
             lines.append(_line("check", {**check, "system": system["name"]}))
             lines += [
                 _line("finding", {**finding, "system": system["name"], "check": check["id"]})
@@ -98,6 +98,13 @@ def _of_report(path: str, data: Json) -> GateRun:
     run = _of_lines(path, lines)
     run.seconds = {(time["system"], time["check"]): time["seconds"] for time in times}
     return run
+
+
+def _seconds(path: str, value: Any) -> float:
+    seconds = float(value)
+    if not 0 <= seconds < float("inf"):
+        raise SourceError(f"{path}: a check took {value} seconds, which is no time; the record is damaged")
+    return seconds
 
 
 def _line(kind: str, fields: Json) -> Json:
