@@ -19,7 +19,7 @@ from frontier_oracle.reports.canonical import (
     Header,
     Trace,
 )
-from frontier_oracle.reports.invariants import check
+from frontier_oracle.reports.invariants import check, check_stated
 from frontier_oracle.reports.problems import ProblemLog
 
 BAD_VALUE = "unreadable value"
@@ -203,9 +203,11 @@ class TraceBuilder:
 
 
 def complete_totals(trace: Trace) -> None:
-    """Fill null unit totals from the unit's own rounds or histogram: sums, not guesses."""
+    """Fill null unit totals from the unit's own rounds or histogram: sums, not guesses. A stated total that its rounds
+    contradict is kept and recorded."""
     lengths = np.diff(trace.starts)
     has = lengths > 0
+    check_stated(trace, "verify_steps", has, lengths)
     _fill(trace, "verify_steps", has, lengths)
     for name, column, less_one in (
         ("accepted_total", "al_raw", True),
@@ -216,7 +218,9 @@ def complete_totals(trace: Trace) -> None:
         if values is None or (column == "al_raw" and trace.header.truncation == "unknown"):
             continue  # lengths of which it is not known whether they are cut give no raw total
         sums, nulls = sums_by_unit(values, trace.starts)
-        _fill(trace, name, has & (nulls == 0), sums - lengths if less_one else sums)
+        totals = sums - lengths if less_one else sums
+        check_stated(trace, name, has & (nulls == 0), totals)
+        _fill(trace, name, has & (nulls == 0), totals)
     committed = trace.header.truncation == "committed"
     for u, histogram in enumerate(trace.histograms or ()):
         if histogram is None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from frontier_oracle.oracle import records
 from frontier_oracle.oracle.errors import RecordError
+from frontier_oracle.reports.problems import printable
 from frontier_oracle.reports.readers.source import SourceError, whole
 from frontier_oracle.reports.table import Cell, Column, Table
 
@@ -46,7 +47,7 @@ def read_record(path: Path) -> GateRun:
         lines = records.read(path)
     except RecordError as error:
         raise SourceError(str(error)) from None
-    return _of_lines(str(path), lines)
+    return _of_lines(printable(path), lines)
 
 
 def read_json_report(path: Path) -> GateRun | None:
@@ -56,7 +57,7 @@ def read_json_report(path: Path) -> GateRun | None:
     except (ValueError, RecursionError, SourceError):
         return None
     try:
-        return _of_report(str(path), data)
+        return _of_report(printable(path), data)
     except (KeyError, TypeError, AttributeError, ValueError):
         return None
 
@@ -70,7 +71,7 @@ def _of_lines(path: str, lines: Iterable[Json]) -> GateRun:
         elif kind == "verdict":
             run.verdict = line["verdict"]
         elif kind == "timing":
-            run.seconds = {(t["system"], t["check"]): float(t["seconds"]) for t in line["checks"]}
+            run.seconds = {(t["system"], t["check"]): _seconds(path, t["seconds"]) for t in line["checks"]}
         else:
             {"check": run.checks, "finding": run.findings, "mutant": run.mutants, "deviation": run.deviations}[
                 kind
@@ -85,7 +86,7 @@ def _of_report(path: str, data: Json) -> GateRun:
     times = []
     for system in data["systems"]:
         for check in system["checks"]:
-            times.append({"system": system["name"], "check": check["id"], "seconds": float(check["seconds"])})
+            times.append({"system": system["name"], "check": check["id"], "seconds": _seconds(path, check["seconds"])})
             lines.append(_line("check", {**check, "system": system["name"]}))
             lines += [
                 _line("finding", {**finding, "system": system["name"], "check": check["id"]})
@@ -97,6 +98,13 @@ def _of_report(path: str, data: Json) -> GateRun:
     run = _of_lines(path, lines)
     run.seconds = {(time["system"], time["check"]): time["seconds"] for time in times}
     return run
+
+
+def _seconds(path: str, value: Any) -> float:
+    seconds = float(value)
+    if not 0 <= seconds < float("inf"):
+        raise SourceError(f"{path}: a check took {value} seconds, which is no time; the record is damaged")
+    return seconds
 
 
 def _line(kind: str, fields: Json) -> Json:

@@ -18,6 +18,10 @@ INVARIANTS = {
     "negative count": "counts of tokens and steps are not negative",
     "accepted > drafted": "a request cannot accept more drafts than it proposed",
     "committed + prefill != completion": "the committed tokens and the prefill token are the completion",
+    "rounds != verify_steps": "the rounds listed are the verify steps stated",
+    "rounds != accepted_total": "the rounds' accepted drafts are the accepted total stated",
+    "rounds != drafted_total": "the rounds' proposed drafts are the drafted total stated",
+    "rounds != committed_total": "the rounds' committed tokens are the committed total stated",
     "histogram sum != verify_steps": "each verify step stands in the histogram once",
     "histogram mean != accepted_total": "the histogram weighted by accepted drafts is the accepted total",
 }
@@ -92,6 +96,14 @@ def _check_units(trace: Trace) -> None:
     prefill = np.where(in_rounds == 1, 0, requests)
     kind = "committed + prefill != completion"
     _report_units(trace, kind, known & (committed + prefill != completion), INVARIANTS[kind])
+
+
+def check_stated(trace: Trace, name: str, where: Any, totals: Any) -> None:
+    """Record units whose stated total ``name`` is not what their rounds give (``totals`` [n], known ``where``)."""
+    stated, kind = trace.ints[name], f"rounds != {name}"
+    for unit in np.flatnonzero(where & (stated != NULL) & (stated != totals)):
+        message = f"request {trace.request_id[unit]!r}: {name} is {stated[unit]}, its rounds give {totals[unit]}"
+        trace.problems.add(kind, *trace.place(int(unit)), message)
 
 
 def _check_histograms(trace: Trace) -> None:

@@ -13,7 +13,7 @@ from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.reports.builder import TraceBuilder
 from frontier_oracle.reports.canonical import Trace
 from frontier_oracle.reports.gate_runs import GateRun, is_record, read_json_report, read_record
-from frontier_oracle.reports.problems import ProblemLog
+from frontier_oracle.reports.problems import ProblemLog, printable
 from frontier_oracle.reports.readers import COLUMNAR, JSON_READERS, TEXT_READERS, canonical_arrow, format_names, source
 from frontier_oracle.reports.readers.base import JsonReader, TextReader
 from frontier_oracle.reports.readers.fields import Fields
@@ -83,10 +83,10 @@ def load(paths: Sequence[str | Path], *, input_format: str | None = None, output
     shared: dict[tuple[str, str], TraceBuilder] = {}
     for given in paths:
         files, named, skipped = source.expand(str(given))
-        loaded.skipped += skipped
+        loaded.skipped += map(printable, skipped)
         for path in files:
             if not named and output is not None and path.resolve().is_relative_to(Path(output).resolve()):
-                loaded.own_output.append(str(path))
+                loaded.own_output.append(printable(path))
                 continue
             loaded.files += 1
             try:
@@ -101,7 +101,7 @@ def load(paths: Sequence[str | Path], *, input_format: str | None = None, output
             if traces is None:
                 if named:
                     raise UsageError(_unknown(path, input_format))
-                loaded.unrecognised.append(str(path))
+                loaded.unrecognised.append(printable(path))
             else:
                 loaded.traces += traces
     loaded.traces += [builder.finish() for builder in shared.values()]
@@ -130,7 +130,7 @@ class _File:
 
     def __init__(self, path: Path, forced: str | None, shared: dict[tuple[str, str], TraceBuilder] | None) -> None:
         self.path, self.forced, self.shared = path, forced, shared
-        self.shown = str(path)
+        self.shown = printable(path)
         self.problems = ProblemLog()
         self.builders: dict[str, TraceBuilder] = {}
         self.records = 0
@@ -207,7 +207,7 @@ class _File:
         builder = self.shared.get(key)
         if builder is None:
             header = reader.header()
-            header.source_file = str(self.path.parent)
+            header.source_file = printable(self.path.parent)
             builder = self.shared[key] = TraceBuilder(header)
         builder.at_file(self.shown)
         return self.builders.setdefault(reader.name, builder)
@@ -299,6 +299,8 @@ def _parse(line: bytes) -> Any:
     text = line.strip().removeprefix(b"\xef\xbb\xbf").removeprefix(b"data: ")
     try:
         value = json.loads(text)
+        if b"\\ud" in text.lower():  # half a surrogate pair is no text, and no file could be written with it
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     except RecursionError:
         return "nested too deeply"
     except (ValueError, UnicodeDecodeError) as error:

@@ -9,6 +9,11 @@ from dataclasses import dataclass, field
 KEPT_PER_KIND = 10_000
 
 
+def printable(text: object) -> str:
+    """``text`` without what no file can be written with: a file's name need not be UTF-8."""
+    return str(text).encode("utf-8", "replace").decode()
+
+
 @dataclass(frozen=True)
 class Problem:
     """One defect. ``where`` is ``file:line`` (``file:row`` for columnar files); ``message`` is one line."""
@@ -29,8 +34,8 @@ class ProblemLog:
         self.counts[kind] += 1
         rows = self.kept.setdefault(kind, [])
         if len(rows) < KEPT_PER_KIND:
-            where = path if line is None else f"{path}:{line}"
-            rows.append(Problem(kind, where, " ".join(message.split())[:400]))
+            where = printable(path if line is None else f"{path}:{line}")
+            rows.append(Problem(kind, where, " ".join(printable(message).split())[:400]))
 
     def add_rows(self, kind: str, path: str, lines: Iterable[int], total: int, message: str) -> None:
         """``total`` problems of one kind at once; ``lines`` may stop early (only the kept ones need a place)."""

@@ -16,7 +16,13 @@ from frontier_oracle.reports.builder import BAD_VALUE, TraceBuilder, complete_to
 from frontier_oracle.reports.canonical import NULL, NULL32, ROUND_COLUMNS, UNIT_INTS, Header, Trace
 from frontier_oracle.reports.invariants import check
 from frontier_oracle.reports.problems import KEPT_PER_KIND, ProblemLog
-from frontier_oracle.reports.readers.canonical_rows import LENGTH_KEYS, REQUEST_KEYS, apply_header, truncation_of
+from frontier_oracle.reports.readers.canonical_rows import (
+    LENGTH_KEYS,
+    REQUEST_KEYS,
+    TWO_LENGTHS,
+    apply_header,
+    truncation_of,
+)
 from frontier_oracle.reports.readers.source import SourceError, open_bytes
 
 MAX_ROWS = 1 << 30
@@ -42,10 +48,19 @@ def read_parquet(path: Path, shown: str) -> Trace:
 
 def read_csv(path: Path, shown: str) -> Trace:
     """A CSV file with a header line of canonical names, or of the names that row-per-round dumps use."""
+    rejected: list[Any] = []
+
+    def reject(row: Any) -> str:
+        rejected.append(row)
+        return "skip"
+
     try:
         with open_bytes(path) as stream:
             table = pa_csv.read_csv(
                 stream,
+                # one thread: the reader then knows the number of the line that it rejects
+                read_options=pa_csv.ReadOptions(use_threads=False),
+                parse_options=pa_csv.ParseOptions(invalid_row_handler=reject),
                 convert_options=pa_csv.ConvertOptions(
                     column_types={"request_id": pa.string(), "trace_id": pa.string(), "category": pa.string()},
                     strings_can_be_null=True,
@@ -54,7 +69,11 @@ def read_csv(path: Path, shown: str) -> Trace:
             )
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{path}: not a readable CSV file ({str(error).splitlines()[0][:200]})") from None
-    return from_table(table, shown, "canonical-csv", None, first_line=2)
+    trace = from_table(table, shown, "canonical-csv", None, first_line=2)
+    for row in rejected:
+        what = f"{row.actual_columns} values where the header names {row.expected_columns}; the line is left out"
+        trace.problems.add("broken line", shown, row.number, what)
+    return trace
 
 
 def is_csv_header(line: bytes) -> bool:
@@ -91,6 +110,8 @@ def from_table(table: Any, shown: str, source_format: str, header: bytes | None,
     columns = {name: _ints(table, name, carrier, first_line) for name in ROUND_COLUMNS}
     if columns["al_raw"] is None:
         columns["al_raw"] = _lengths(table, length, carrier, first_line)
+    else:
+        _check_lengths(columns["al_raw"], _ints(table, "accepted_drafts", carrier, first_line), carrier, first_line)
     unit, first_row = _units(table, request)
     number = _ints(table, "round", carrier, first_line)
     order = _order(unit, number)
@@ -139,8 +160,10 @@ def _ints(table: Any, name: str, carrier: TraceBuilder, first_line: int) -> Any:
     elif not pa.types.is_integer(kind):
         carrier.problem("unreadable column", None, f"{name} is {kind}, not integers; read as null")
         return None
-    if pa.types.is_uint64(kind) or kind.bit_width == 64:
-        inside = pc.and_(pc.greater(column, -(1 << 30)), pc.less(column, 1 << 30))
+    if pa.types.is_uint32(kind) or kind.bit_width == 64:
+        inside = pc.less(column, pa.scalar(1 << 30, kind))
+        if not pa.types.is_unsigned_integer(kind):
+            inside = pc.and_(pc.greater(column, pa.scalar(-(1 << 30), kind)), inside)
         if table.num_rows - column.null_count - (pc.sum(inside).as_py() or 0):
             _complain(carrier, name, np.flatnonzero(~pc.fill_null(inside, True).to_numpy()), first_line)
             column = pc.if_else(inside, column, pa.scalar(None, kind))
@@ -175,6 +198,15 @@ def _lengths(table: Any, length: str, carrier: TraceBuilder, first_line: int) ->
     if accepted is not None:
         return np.where(accepted == NULL32, NULL32, accepted + (accepted != NULL32))
     return None if length == "al_committed" else _ints(table, length, carrier, first_line)
+
+
+def _check_lengths(raw: Any, accepted: Any, carrier: TraceBuilder, first_line: int) -> None:
+    """Count the rows that state al_raw and accepted_drafts ([rows] int32, or None) and not alike."""
+    if accepted is None:
+        return
+    bad = np.flatnonzero((raw != NULL32) & (accepted != NULL32) & (raw != accepted + 1))
+    lines, message = (bad[:KEPT_PER_KIND] + first_line).tolist(), "the round's two lengths differ; al_raw is taken"
+    carrier.problems.add_rows(TWO_LENGTHS, carrier.header.source_file, lines, bad.size, message)
 
 
 def _codes(column: Any) -> Any:

@@ -19,6 +19,9 @@ _REQUEST_INTS = ("prompt_tokens", "completion_tokens", "verify_steps", "accepted
 _COLUMNS = (*_ROUND_INTS, "al_raw", "is_warmup", "truncated")
 
 
+TWO_LENGTHS = "al_raw != accepted_drafts + 1"
+"""The kind of defect of a round that states its length twice, and not alike."""
+
 Row = tuple[int, int, list[int | None]]
 """(round number, line, values in the order of _COLUMNS)"""
 
@@ -108,8 +111,13 @@ def row_value(row: Fields, name: str) -> int | None:
     if name in ("is_warmup", "truncated"):
         flag = row.flag(name)
         return None if flag is None else int(flag)
-    if name != "al_raw" or row.record.get("al_raw") is not None:
+    if name != "al_raw":
         return row.integer(name)
+    if row.record.get("al_raw") is not None:
+        raw, accepted = row.integer("al_raw"), row.integer("accepted_drafts")
+        if raw is not None and accepted is not None and raw != accepted + 1:
+            row.out.problem(TWO_LENGTHS, row.line, f"al_raw is {raw}, accepted_drafts {accepted}; al_raw is taken")
+        return raw
     if row.record.get("accepted_drafts") is not None:
         accepted = row.integer("accepted_drafts")
         return None if accepted is None else accepted + 1

@@ -84,7 +84,7 @@ class Fields:
         counts: dict[int, int] = {}
         for name, count in value.items():
             number = as_int(count)
-            if not name.isdecimal() or int(name[:9]) > _LONGEST or number is None:
+            if not name.isdecimal() or len(name) > 9 or int(name) > _LONGEST or number is None:
                 self.wrong(f"{key}[{name[:40]!r}]", count, "a count of rounds under a small whole number")
                 return None
             counts[int(name)] = number

@@ -117,7 +117,7 @@ class LlamaCppLog(TextReader):
     needles = (b"draft acceptance = ", b"eval time =")
     _line = re.compile(
         r"draft acceptance = ([\d.]+) \(\s*(\d+) accepted /\s*(\d+) generated\)"
-        r"(?:, mean (?:acceptance length|len) =\s*([\d.]+))?(?:, acceptance rate per position = \(([^)]*)\))?"
+        r"(?:, mean (?:acceptance length|len) =\s*([\d.]+|nan|inf))?(?:, acceptance rate per position = \(([^)]*)\))?"
     )
 
     def __init__(self) -> None:
@@ -201,7 +201,7 @@ class LlamaCppStatistics(TextReader):
     needles = (b"#gen drafts",)
     _line = re.compile(
         r"statistics\s+([\w-]+):.*?#gen drafts =\s*(\d+), #acc drafts =\s*(\d+), #gen tokens =\s*(\d+), "
-        r"#acc tokens =\s*(\d+)(?:, #mean acc len =\s*([\d.]+))?(?:, #acc rate/pos = \(([^)]*)\))?"
+        r"#acc tokens =\s*(\d+)(?:, #mean acc len =\s*([\d.]+|nan|inf))?(?:, #acc rate/pos = \(([^)]*)\))?"
     )
 
     def __init__(self) -> None:

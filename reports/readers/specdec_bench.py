@@ -52,6 +52,8 @@ class SpecdecBench(JsonReader):
 
     def _rounds(self, chunks: list[int], turns: int, line: int, out: TraceBuilder) -> None:
         by_length = [*chunks, *[0] * (2 - len(chunks))]
+        if by_length[0]:
+            out.problem("al_committed < 1", line, f"{by_length[0]} chunks of no token: left out, they are no rounds")
         if turns and by_length[1] >= turns:
             by_length[1] -= turns
             out.note(f"{turns} chunks of one token (one per request and turn) are prefill tokens and no rounds")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -134,3 +135,35 @@ def test_records_of_no_known_shape_are_counted(tmp_path: Path) -> None:
 def test_names_of_formats_are_unique_and_every_reader_is_registered() -> None:
     names = format_names()
     assert len(set(names)) == len(names) == len(JSON_READERS) + len(TEXT_READERS) + 2
+
+
+def test_csv_lines_of_another_number_of_values_are_left_out_counted_and_located(tmp_path: Path) -> None:
+    trace = one(read(tmp_path, "request_id,round,al_raw\na,0,2,3\na,0,1\na,1,2\na,2"))
+    assert trace.rounds["al_raw"].tolist() == [1, 2]
+    assert trace.problems.counts == {"broken line": 2}
+    assert [problem.where.rsplit(":")[-1] for problem in trace.problems.rows()] == ["2", "5"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_a_round_whose_two_lengths_differ_is_counted(suffix: str, tmp_path: Path) -> None:
+    rows = [{"request_id": "a", "round": n, "al_raw": 2, "accepted_drafts": 1 + n} for n in range(2)]
+    path = tmp_path / f"r.{suffix}"
+    if suffix == "jsonl":
+        path.write_text(lines(*rows))
+    elif suffix == "csv":
+        path.write_text("request_id,round,al_raw,accepted_drafts\na,0,2,1\na,1,2,2\n")
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    trace = one(load([path]))
+    (problem,) = trace.problems.rows()
+    assert problem.kind == "al_raw != accepted_drafts + 1"
+    assert problem.where.rsplit(":")[-1] == ("3" if suffix == "csv" else "2")
+    assert trace.rounds["al_raw"].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("kind", [pa.uint32(), pa.uint64()])
+def test_parquet_of_unsigned_numbers_out_of_range(kind: Any, tmp_path: Path) -> None:
+    lengths = pa.array([2**32 - 1, 2], kind)
+    pq.write_table(pa.table({"request_id": ["a", "a"], "al_raw": lengths}), tmp_path / "r.parquet")
+    trace = one(load([tmp_path / "r.parquet"]))
+    assert trace.rounds["al_raw"].tolist() == [NULL32, 2] and trace.problems.counts == {"unreadable value": 1}

@@ -88,3 +88,12 @@ def test_a_broken_record_is_one_line(record: Path) -> None:
     with pytest.raises(UsageError) as caught:
         load([record])
     assert "\n" not in str(caught.value) and "gate.record" in str(caught.value)
+
+
+@pytest.mark.parametrize("seconds", ["NaN", "-1", "1e999"])
+def test_a_time_that_is_none_is_one_line(seconds: str, json_report: Path) -> None:
+    data = json.loads(json_report.read_text())
+    data["systems"][0]["checks"][0]["seconds"] = float(seconds)
+    json_report.write_text(json.dumps(data))
+    with pytest.raises(UsageError, match="which is no time"):
+        load([json_report])

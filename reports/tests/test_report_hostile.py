@@ -273,3 +273,23 @@ def test_empty_and_binary_files(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
         with pytest.raises(UsageError, match="no known format"):
             load([tmp_path / name])
+
+
+def test_names_and_texts_that_are_no_unicode_are_shown_with_a_question_mark(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    record = json.dumps(detailed(id="half")).replace("half", "\\ud800half")
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff.jsonl")).write_text(record)
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xfe.txt")).write_text("no format")
+    done = report([folder], tmp_path / "out")
+    assert [Path(name).name for name in done.summary["unrecognised"]] == ["?.txt"]
+    (trace,) = load([folder]).traces
+    assert trace.request_id == ["?half"] and trace.place(0)[0].endswith("?.jsonl")
+
+
+@pytest.mark.parametrize("name", ["0" * 9 + "9" * 10, "9" * 5000, "4097"])
+def test_a_histogram_of_any_number_of_drafts_is_refused(name: str, tmp_path: Path) -> None:
+    record = {"mean_acceptance_length": 2.0, "acceptance_histogram": {"1": 2, name: 1}, "num_spec_steps": 3}
+    (tmp_path / "r.json").write_text(json.dumps(record))
+    (trace,) = load([tmp_path / "r.json"]).traces
+    assert trace.histograms is None and trace.problems.counts == {"unreadable value": 1}

@@ -21,6 +21,10 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("negative count", {"completion_tokens": -138}),
     ("accepted > drafted", {"accepted_total": 5, "drafted_total": 4}),
     ("committed + prefill != completion", {"committed_total": 5, "completion_tokens": 7, "prefill_in_rounds": False}),
+    ("rounds != verify_steps", {"verify_steps": 40, "rounds": {"al_raw": [2, 4]}}),
+    ("rounds != accepted_total", {"accepted_total": 1, "rounds": {"al_raw": [2, 4]}}),
+    ("rounds != drafted_total", {"drafted_total": 5, "rounds": {"al_raw": [2, 4], "drafted": [3, 3]}}),
+    ("rounds != committed_total", {"committed_total": 9, "rounds": {"al_committed": [2, 4]}}),
     ("histogram sum != verify_steps", {"histogram": [1, 1], "verify_steps": 3, "accepted_total": 1}),
     ("histogram mean != accepted_total", {"histogram": [1, 1], "verify_steps": 2, "accepted_total": 2}),
 ]

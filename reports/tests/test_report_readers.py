@@ -316,3 +316,19 @@ def test_specdec_bench_rates_are_kept_as_the_tools_own_numbers(tmp_path: Path) -
     record = {"Acceptance_Length_Histogram": {"1": 2}, "Joint_Acceptance_Rate": {"1": 0.8}, "Request_AL": {}}
     trace = one(read(tmp_path, json.dumps(record)))
     assert [number.name for number in trace.engine_numbers] == ["Joint_Acceptance_Rate[1]"]
+
+
+def test_specdec_bench_chunks_of_no_token_are_counted(tmp_path: Path) -> None:
+    record = {"Acceptance_Length_Histogram": {"0": 5, "1": 3, "4": 2}, "Request_AL": {"a": {"0": 2.2}}}
+    trace = one(read(tmp_path, json.dumps(record)))
+    assert trace.ints["verify_steps"][-1] == 4 and trace.problems.counts == {"al_committed < 1": 1}
+
+
+def test_a_mean_of_nan_in_llamacpps_logs_is_counted(tmp_path: Path) -> None:
+    text = (
+        "statistics draft: #calls(b,g,a) = 1 1 1, #gen drafts = 5, #acc drafts = 0, #gen tokens = 9, "
+        "#acc tokens = 0, #mean acc len = nan\n"
+        "draft acceptance = 0.64 ( 16 accepted / 25 generated), mean acceptance length = nan\n"
+    )
+    counts = [trace.problems.counts for trace in read(tmp_path, text).traces]
+    assert sorted(map(dict, counts), key=str) == [{"unreadable log line": 1}, {"unreadable value": 1}]
