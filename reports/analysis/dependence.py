@@ -6,7 +6,7 @@ import numpy as np
 
 from frontier_oracle.reports.analysis.basis import CHUNK, Basis
 from frontier_oracle.reports.analysis.bootstrap import Resampler
-from frontier_oracle.reports.canonical import I32, NULL32, Trace
+from frontier_oracle.reports.canonical import F64, I32, NULL32, Trace
 from frontier_oracle.reports.table import Cell, Column, Table, finite, missing
 
 LAGS = (1, 2, 3, 4, 5, 8, 16, 32)
@@ -16,28 +16,36 @@ def autocorrelation(values: I32, unit: I32, lag: int) -> tuple[float, float, int
     """(about the overall mean, within requests, pairs): correlation of rounds ``lag`` apart in the same unit.
 
     values, unit [n]. The first counts differences between requests as dependence, which is what widens an interval;
-    the second takes each request's own mean out.
+    the second takes each request's own mean out. Both divide by the spread of the rounds that form pairs, so that
+    short requests, which have few pairs for their rounds, do not pull them towards zero.
     """
     n_units = int(unit[-1]) + 1 if unit.size else 0
     counts = np.maximum(np.bincount(unit, minlength=n_units), 1)
     overall = float(values.mean(dtype=np.float64))
     own = np.bincount(unit, values, minlength=n_units) / counts
-    top, top_own, pairs = 0.0, 0.0, 0
-    square = square_own = 0.0
+    pairs, sums, sums_own = 0, np.zeros(3), np.zeros(3)
     for start in range(0, values.size, CHUNK):
         stop = min(start + CHUNK, values.size)
         x = values[start:stop].astype(np.float64)
         u = unit[start:stop]
         centred, within = x - overall, x - own[u]
-        square += float(centred @ centred)
-        square_own += float(within @ within)
         later = slice(start + lag, min(stop + lag, values.size))
         y, v = values[later].astype(np.float64), unit[later]
         same = u[: y.size] == v
         pairs += int(np.count_nonzero(same))
-        top += float((centred[: y.size] * (y - overall))[same].sum())
-        top_own += float((within[: y.size] * (y - own[v]))[same].sum())
-    return (top / square if square else float("nan")), (top_own / square_own if square_own else float("nan")), pairs
+        sums += _products(centred[: y.size][same], (y - overall)[same])
+        sums_own += _products(within[: y.size][same], (y - own[v])[same])
+    return _ratio(sums), _ratio(sums_own), pairs
+
+
+def _products(x: F64, y: F64) -> F64:
+    """[3]: sums of x y, of x squared and of y squared."""
+    return np.array([x @ y, x @ x, y @ y])
+
+
+def _ratio(sums: F64) -> float:
+    spread = float(np.sqrt(sums[1] * sums[2]))
+    return float(sums[0]) / spread if spread else float("nan")
 
 
 def dependence_table(trace: Trace, basis: Basis | None, resampler: Resampler) -> Table:

@@ -132,7 +132,13 @@ def test_autocorrelation_by_hand_and_never_across_requests() -> None:
     values = np.array([1, 3, 1, 3, 3, 1], np.int32)
     unit = np.array([0, 0, 0, 0, 1, 1], np.int32)
     overall, within, pairs = autocorrelation(values, unit, 1)
-    assert pairs == 4 and overall == pytest.approx(-4 / 6) and within == pytest.approx(-4 / 6)
+    assert pairs == 4 and overall == pytest.approx(-1) and within == pytest.approx(-1)
+
+
+def test_autocorrelation_of_short_requests_is_not_pulled_towards_zero() -> None:
+    """Requests of two equal rounds: what the first is, the second is."""
+    values, unit = np.array([1, 1, 5, 5] * 3, np.int32), np.repeat(np.arange(6, dtype=np.int32), 2)
+    assert autocorrelation(values, unit, 1)[0] == pytest.approx(1)
 
 
 def test_autocorrelation_of_a_known_process() -> None:
