@@ -54,7 +54,7 @@ docs: $(VENV)/.docs
 	@echo "docs: building build/site"
 	@BIN=$(BIN) bash .ci/docs
 
-nightly: $(VENV)/.run
+nightly: $(VENV)/.ray
 	@echo "nightly: slow tests, then the nightly profile of the gate (reports: build/nightly)"
 	@$(BIN)/python -m pytest -q -m "slow and not gpu"
 	@mkdir -p build/nightly
@@ -90,6 +90,12 @@ $(MADE):
 $(VENV)/.run: $(MADE) pyproject.toml setup.py constraints.txt
 	@echo "venv: installing frontier-oracle[test,reports,cuda] into $(VENV) (one to three minutes, once)"
 	@$(INSTALL) '.[test,reports,cuda]' || $(NO_INSTALL)
+	@touch $@
+
+# ray: for the tests of a cluster of local nodes, which are slow.
+$(VENV)/.ray: $(VENV)/.run
+	@echo "venv: installing frontier-oracle[ray] into $(VENV)"
+	@$(INSTALL) '.[ray]' || $(NO_INSTALL)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run

@@ -92,9 +92,10 @@ def test_designs_without_deviations_stay_clean_after_hits_and_those_with_them_do
 def test_whatever_is_left_out_a_right_log_stays_clean(design: str, text: str, tmp_path: Path) -> None:
     lines, _ = recorded(DESIGNS[design], text)
     draw = random.Random(f"{design} {text}")
-    thin: list[tuple[set[str], set[str]]] = [({name}, set()) for name in CALL_FIELDS]
-    thin += [(set(), {name}) for name in ROW_FIELDS]
-    for _ in range(8):
+    thin: list[tuple[set[str], set[str]]] = []
+    if design == "frontier":
+        thin = [*(({name}, set[str]()) for name in CALL_FIELDS), *((set[str](), {name}) for name in ROW_FIELDS)]
+    for _ in range(5):
         calls = {name for name in CALL_FIELDS if draw.random() < 0.5}
         thin.append((calls, {name for name in ROW_FIELDS if draw.random() < 0.5}))
     for calls, rows in thin:

@@ -11,6 +11,7 @@ import argparse
 import datetime
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -40,12 +41,14 @@ ENGINES: dict[str, tuple[Engine, Any]] = {
 def sources(engine: Engine, files: tuple[str, ...]) -> Row:
     """Which sources were run: the revision where git knows it, and the files' digests."""
     root = engine.root()
-    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    git = ["git", "-C", str(root)]
+    # A folder inside some other repository has that one's revision, and none of its files.
+    tracked = subprocess.run([*git, "ls-files", "--error-unmatch", *files], capture_output=True, check=False)
+    done = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     digests = {file: hashlib.sha256((root / file).read_bytes()).hexdigest() for file in files}
     return {
         "repository": engine.repository,
-        "revision": done.stdout.strip() or engine.tried,
+        "revision": (tracked.returncode == 0 and done.stdout.strip()) or engine.tried,
         "sha256": digests,
     }
 
@@ -66,11 +69,13 @@ def main(arguments: list[str] | None = None) -> int:
     engine, evidence = ENGINES[given.engine]
     today = datetime.date.today().isoformat()
     gpu = torch.cuda.get_device_name() if given.device == "cuda" else ""
-    options = f"--seed {given.seed} --request-rounds {given.request_rounds} --scenarios {given.scenarios}"
+    interpreted = "TRITON_INTERPRET=1 " if os.environ.get("TRITON_INTERPRET") == "1" else ""
+    options = f"--device {given.device} --seed {given.seed}"
+    amount = f"--request-rounds {given.request_rounds} --scenarios {given.scenarios}"
     result: Row = {
         "date": today,
         "engine": sources(engine, evidence.FILES),
-        "command": f"{engine.variable}=<checkout> {parser.prog} {given.engine} --device {given.device} {options}",
+        "command": f"{engine.variable}=<checkout> {interpreted}{parser.prog} {given.engine} {options} {amount}",
         "seed": given.seed,
         "environment": environment() | {"captured as": f"CUDA graph, {gpu}" if gpu else "tape (CPU)"},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,12 @@ from types import ModuleType
 from typing import Any
 
 from frontier_oracle.oracle.errors import UsageError
+
+
+def need_triton(engine: str) -> None:
+    """Raises UsageError where an engine's kernels have no Triton to run in."""
+    if importlib.util.find_spec("triton") is None:
+        raise UsageError(f"{engine}: its kernels need triton: install frontier-oracle[cuda]")
 
 
 class Interpreted:

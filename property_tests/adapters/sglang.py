@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig, DraftModel, ExtendBatch
+from frontier_oracle.property_tests.adapters.interpreted import need_triton
 from frontier_oracle.property_tests.adapters.kernel_drafter import KernelDrafter, chunk_rows
 from frontier_oracle.property_tests.adapters.loading import Engine
 
@@ -28,6 +29,7 @@ MOST_POSITIONS = 1 << 16
 @cache
 def kernels(root: Path) -> ModuleType:
     """The engine's kernels file. Told that it is on neither a CPU nor an NPU: what runs is its GPU code."""
+    need_triton("sglang")
     supplied = {"sglang.srt.utils": {"is_cpu": lambda: False, "is_npu": lambda: False}}
     return ENGINE.load({KERNELS: f"{KERNELS.replace('.', '/')}.py"}, supplied, root)[KERNELS]
 

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig, DraftModel, ExtendBatch
 from frontier_oracle.oracle.errors import SpecError
+from frontier_oracle.property_tests.adapters.interpreted import need_triton
 from frontier_oracle.property_tests.adapters.kernel_drafter import KernelDrafter, chunk_rows
 from frontier_oracle.property_tests.adapters.loading import Engine
 
@@ -38,6 +39,7 @@ GPU.spec_decode.target_dependent_ar.cudagraph_utils:SpeculatorCudaGraphManager""
 @cache
 def kernels(root: Path) -> ModuleType:
     """The engine's speculator file."""
+    need_triton("vllm")
     import triton
     import triton.language as tl
 

@@ -94,7 +94,7 @@ def _report(
         all_rounds=ledger.rounds,
         rules=rules,
         pairs=len(ledger.pairs),
-        known_pairs=known_pairs(),
+        known_pairs=max(known_pairs(), len(ledger.pairs)),
         findings=findings,
         met=dict(sorted(ledger.met.items())),
         replayed=replayed,
@@ -109,7 +109,8 @@ def _report(
 
 def sentence(report: FuzzReport) -> str:
     """The verdict in words."""
-    over = f"{report.rounds:,} request-rounds ({report.scenarios:,} scenarios in {report.units:,} units)"
+    units = f"{report.units:,} unit{'s' * (report.units != 1)}"
+    over = f"{report.rounds:,} request-rounds ({report.scenarios:,} scenarios in {units})"
     ended = "Interrupted. " if report.interrupted else ""
     if report.verdict == NOTHING_RAN:
         return f"{ended}Nothing ran: no unit was finished."

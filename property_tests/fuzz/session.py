@@ -134,5 +134,6 @@ class Session:
         p.seconds, p.label = time.monotonic() - self.started, label
         p.units, p.scenarios, p.rounds = self.units, self.scenarios, self.rounds
         p.pairs, p.rules = len(self.ledger.pairs), len(rules_of(self.ledger.pairs))
+        p.known_pairs = max(p.known_pairs, p.pairs)
         p.findings = len(self.findings)
         p.on_change(p)

@@ -40,7 +40,8 @@ def _about(report: FuzzReport) -> Iterator[str]:
     where = f"python {e['python']} · torch {e['torch']} · {e['machine']}, {e['cores']} cores"
     yield f"frontier-oracle {e['frontier_oracle']} · fuzz {report.system} · seed {report.seed} · {how} · {where}"
     speed = f", {report.rounds / report.seconds:,.0f} request-rounds/s" if report.seconds and report.rounds else ""
-    yield f"this run    {report.units:,} units, {report.scenarios:,} scenarios, {report.rounds:,} request-rounds{speed}"
+    units = f"{report.units:,} unit{'s' * (report.units != 1)}"
+    yield f"this run    {units}, {report.scenarios:,} scenarios, {report.rounds:,} request-rounds{speed}"
     if report.all_units > report.units:
         yield f"all runs    {report.all_units:,} units, {report.all_rounds:,} request-rounds"
     yield f"rules       {' '.join(report.rules) or '-'}"

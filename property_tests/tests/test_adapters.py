@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,11 +20,13 @@ from frontier_oracle.oracle.language import parse
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 from frontier_oracle.oracle.timeline import Timeline
 from frontier_oracle.property_tests.adapters.captured import Captured, captured
+from frontier_oracle.property_tests.adapters.evidence import ENGINES
 from frontier_oracle.property_tests.bulk import run_bulk
 from frontier_oracle.property_tests.drawing import random_scenario
 from frontier_oracle.property_tests.driver import run_scenario
 from frontier_oracle.property_tests.gate.judged import judge
 from frontier_oracle.property_tests.gate.system import resolve
+from frontier_oracle.property_tests.oblivious import run_oblivious
 from frontier_oracle.property_tests.probe import DigestProbe
 from frontier_oracle.property_tests.registry import DEFAULT, NEED_ENGINE, load_system
 from frontier_oracle.reference_impl.generic import maker
@@ -81,6 +84,11 @@ def test_prompts_of_at_least_k_tokens_in_one_chunk_are_exact(system: str, text: 
 def test_one_layer(text: str) -> None:
     found = resolve("tokenspeed_eagle")
     assert not run_scenario(found.factory, parse(text), found.policy).findings
+
+
+@pytest.mark.usefixtures("checkout")
+def test_symbols_of_padded_rows_are_not_looked_at() -> None:
+    assert not run_oblivious(load_system("tokenspeed"), "declared", relabellings=2).failures
 
 
 @pytest.mark.usefixtures("checkout")
@@ -183,3 +191,29 @@ def test_what_it_does_not_serve_is_refused_in_one_line() -> None:
     with pytest.raises(HiddenSemanticUnsupported, match="serves chain or target heads"):
         single = replace(config, spec=Spec(4, hidden="single"))
         load_system("tokenspeed")(single, DigestProbe(single))
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("engine", ["tokenspeed", "sglang", "vllm"])
+def test_the_recorded_results_are_clean_and_the_page_says_what_they_say(engine: str) -> None:
+    (file,) = (ROOT / "reports/results").glob(f"*-{engine}.json")
+    result, page = json.loads(file.read_text()), (ROOT / "docs/engines.md").read_text()
+    assert ENGINES[engine][1].clean(result)
+    rows = result["one_shot"] if engine == "tokenspeed" else {"exact": result["exact"]}
+    for part in (rows[name] for name in ("eager", "captured", "exhaustive", "exact") if name in rows):
+        for system in {row.get("system", engine) for row in part}:
+            mine = [row["request_rounds"] for row in part if row.get("system", engine) == system]
+            assert f"| {sum(mine):,} request-rounds | 0 |" in page
+
+
+def test_each_k_of_the_recorded_one_shot_runs_has_ten_thousand_request_rounds() -> None:
+    (file,) = (ROOT / "reports/results").glob("*-tokenspeed.json")
+    result = json.loads(file.read_text())
+    for part in ("eager", "captured"):
+        counted = {(row["system"], row["k"]): row["request_rounds"] for row in result["one_shot"][part]}
+        assert set(counted) == {(s, k) for s in ("tokenspeed", "tokenspeed_backend") for k in (2, 3, 4, 8)}
+        assert min(counted.values()) >= 10_000
+    shrunk = {row["id"]: row["events"] for row in result["random"][0]["found"]}
+    assert set(shrunk) == set(DEVIATING) and max(shrunk.values()) <= 6

@@ -285,7 +285,7 @@ def test_bench_oracle_prints_rows(capsys: Capture, monkeypatch: pytest.MonkeyPat
 def test_every_verb_has_help(capsys: Capture) -> None:
     verbs = ["gate", "fuzz", "replay", "explain", "check", "doctor", "atlas", "simulate", "report", "compare", "train"]
     verbs.append("bench")
-    for verb in ([], *([verb] for verb in verbs), ["bench", "oracle"], ["bench", "round"]):
+    for verb in ([], *([verb] for verb in verbs), ["bench", "oracle"], ["bench", "fuzz"], ["bench", "round"]):
         assert run([*verb, "--help"]) == 0
         assert "Usage: frontier-oracle" in capsys.readouterr().out
     assert run(["--help"]) == 0

@@ -125,6 +125,16 @@ class CountsRows(Adding):
         return len(batch.seq_lens)
 
 
+class ForgetsRelease(Adding):
+    """Takes a slot for a request and never gives it back."""
+
+    def extend(self, batch: Any) -> Any:
+        taken = [slot for slot in batch.req_pool_indices.tolist() if slot in self.owners]
+        if taken:
+            raise RuntimeError(f"slot {taken[0]} is taken")
+        return super().extend(batch)
+
+
 def one_buffer(config: Any, model: Any) -> Any:
     """Every result is the same tensor."""
     buffer = torch.zeros(3, config.spec.steps + 1, dtype=torch.int32)
@@ -248,6 +258,7 @@ MISTAKES: dict[str, tuple[Any, str, str]] = {
     ),
     "keeps a batch": (KeepsABatch, "kept batches", "reads tensors of an earlier batch"),
     "counts owners": (CountsOwners, "slot reuse", "state of the first was left in it"),
+    "forgets release": (ForgetsRelease, "slot reuse", "it raised RuntimeError: slot 2 is taken (test_doctor.py:"),
     "padded rows count": (CountsRows, "padded rows", "depend on the padded rows beside them"),
     "one buffer for results": (one_buffer, "kept results", "writes to the tensor that it returned the round before"),
     "adopt ignored": (system_with(adopt=lambda inner, *args: None), "adopt", "did not load the conv state"),

@@ -104,12 +104,22 @@ def test_vllm_drafts_k_minus_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         load_system("vllm")(config, DigestProbe(config))
 
 
+@pytest.mark.parametrize("system", STUDIES)
+def test_without_triton_it_says_what_to_install(system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path, monkeypatch, system)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    config = Timeline(parse("k4 | a: p4")).config()
+    with pytest.raises(UsageError, match=r"install frontier-oracle\[cuda\]"):
+        load_system(system)(config, DigestProbe(config))
+
+
 def test_a_cpu_needs_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(UsageError, match="set TRITON_INTERPRET=1"):
         Interpreted(os, "sglang")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", STUDIES)
 def test_the_engines_own_kernels(system: str) -> None:
     """As recorded in reports/results, a small part of it."""

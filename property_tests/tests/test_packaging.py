@@ -19,7 +19,7 @@ THIRD_PARTY = {
     "reference_impl": {"numpy", "safetensors", "torch", "gguf", "tokenizers"},
     "cuda_impl": {"numpy", "torch", "triton"},
     "reports": {"numpy", "rich", "jinja2", "matplotlib", "pandas", "pyarrow", "zstandard"},
-    "property_tests": {"numpy", "rich", "typer", "torch", "hypothesis", "pytest", "pyarrow", "ray"},
+    "property_tests": {"numpy", "rich", "typer", "torch", "triton", "hypothesis", "pytest", "pyarrow", "ray"},
 }
 
 
