@@ -1,6 +1,6 @@
 """docs/ab.md: what every design is worth on a real model, from kept results. ``python -m`` rewrites the page and its
-pictures: frontier_oracle.reports.ab_page RESULT.json... docs. Results come from ``simulate --ab``; the first is told in
-full."""
+pictures: frontier_oracle.reports.ab_page RESULT.json... docs. Results come from ``simulate --ab``, of which the first
+is told in full, and from ``property_tests.simulate.gpu``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,43 @@ This page is generated from the kept results: `python -m frontier_oracle.reports
 
 def page(results: Sequence[Result], names: Sequence[str]) -> str:
     """The page's Markdown. names: of the result files."""
-    return "\n".join((INTRO, *_lines(results, names))) + "\n"
+    named = list(zip(results, names, strict=True))
+    compared = [(result, name) for result, name in named if "designs" in result]
+    lines = [INTRO, *_lines([result for result, _ in compared], [name for _, name in compared])]
+    for result, name in named:
+        if "runs" in result:
+            lines += ["", *_graph(result, name)]
+    return "\n".join(lines) + "\n"
+
+
+def _graph(result: Result, name: str) -> Iterator[str]:
+    """The real head under a captured graph."""
+    yield "## Under a captured graph"
+    yield ""
+    yield (
+        f"{result['gpu']}, batch {result['runs'][0]['batch']}, k={result['runs'][0]['k']}, "
+        f"{result['runs'][0]['prompts']} prompts, {result['date']}, commit "
+        f"{result['environment'].get('commit', '')}. Kept in `reports/results/{name}`. {result['method']} The target's "
+        "verification is not captured."
+    )
+    yield ""
+    for run in result["runs"]:
+        for against, pair in run["drafts"].items():
+            yield (
+                f"- {run['dtype']}: drafts of `{run['graph']}` against `{against}`: {pair['differing']} of "
+                f"{pair['request_rounds']:,} request-rounds differ, {pair['ties']} of them rounding ties."
+            )
+    yield ""
+    yield "| dtype | drafter | accept length | drafter, us | round, us | tokens/s |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: |"
+    for run in result["runs"]:
+        for each in run["times"]:
+            drafting = f"{each['drafter_us']:,.0f}" if each["drafter_us"] is not None else "-"
+            plain = "no speculation" if each["drafter_us"] is None else f"`{each['name']}`"
+            yield (
+                f"| {run['dtype']} | {plain} | {_number(each['accept_length'])} | {drafting} | "
+                f"{each['round_us']:,.0f} | {each['tokens_per_second']:,.0f} |"
+            )
 
 
 def _lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
@@ -199,7 +235,7 @@ def main(arguments: Sequence[str]) -> None:
     *files, folder = map(Path, arguments)
     results = [json.loads(path.read_text(encoding="utf-8")) for path in files]
     (folder / "ab.md").write_text(page(results, [path.name for path in files]), encoding="utf-8")
-    designs = results[0]["designs"]
+    designs = next(result["designs"] for result in results if "designs" in result)
     for name, figure in (
         ("accept", ab_plots.accept_figure(designs)),
         ("depth", ab_plots.depth_figure(designs)),

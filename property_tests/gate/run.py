@@ -255,7 +255,8 @@ def _verdict(
     results: list[SystemResult], mutants: list[MutantResult], deviations: list[DeviationSeen]
 ) -> tuple[str, str]:
     """One sentence. Green needs every check clean, every planted fault killed by its own code, and work done."""
-    rounds = sum(check.request_rounds for system in results for check in system.checks)
+    systems = [s for s in results if s.name != MODEL]
+    rounds = sum(check.request_rounds for system in systems for check in system.checks)
     if not rounds:
         return NOTHING_RAN, "Nothing ran: no request-round was checked."
     bad = [system.name for system in results if system.failed]
@@ -267,7 +268,6 @@ def _verdict(
         faults.append(f"{len(survivors)} of {len(mutants)} planted faults were not killed by their own code")
     if faults:
         return DIVERGENCE, f"Divergence: {'; '.join(faults)}."
-    systems = [s for s in results if s.name != MODEL]
     full, light = ([s.name for s in systems if s.light is wanted] for wanted in (False, True))
     parts = [f"{_listed(full or light)} kept {_its(full or light)} books over {rounds:,} checked request-rounds"]
     if full and light:

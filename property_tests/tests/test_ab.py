@@ -91,5 +91,28 @@ def test_the_verb_writes_it_and_the_page_is_made_of_it(tmp_path: Path, capsys: p
     assert "`frontier` and `recompute` gave the ideal's drafts in every one of" in page
     assert "`tokenspeed_unrepaired`: accept length" in page and "Every design put out the target's own text." in page
     assert all((tmp_path / f"ab-{name}.svg").stat().st_size > 2000 for name in ("accept", "depth", "position"))
+    assert "Under a captured graph" not in page
     data = json.loads(Path(out).read_text())
     assert {"date", "environment", "files", "options", "simulate", "designs"} <= set(data)
+
+
+def test_the_page_tells_of_the_captured_graph() -> None:
+    ab_page = pytest.importorskip("frontier_oracle.reports.ab_page")
+    pair = {"differing": 2, "request_rounds": 1234, "ties": 1}
+    times = [
+        {"name": "target", "accept_length": 1.0, "drafter_us": None, "round_us": 10.0, "tokens_per_second": 5.0},
+        {"name": "cuda_graph", "accept_length": 3.0, "drafter_us": 1500.0, "round_us": 20.0, "tokens_per_second": 9.0},
+    ]
+    run_ = {
+        "dtype": "bfloat16",
+        "k": 8,
+        "batch": 16,
+        "prompts": 4,
+        "graph": "cuda_graph",
+        "drafts": {"cuda_eager": pair},
+    }
+    result = {"gpu": "a GPU", "date": "d", "environment": {}, "method": "So.", "runs": [run_ | {"times": times}]}
+    text = "\n".join(ab_page._graph(result, "r.json"))
+    assert "`cuda_graph` against `cuda_eager`: 2 of 1,234 request-rounds differ, 1 of them rounding ties." in text
+    assert "| bfloat16 | no speculation | 1.000 | - | 10 | 5 |" in text
+    assert "| bfloat16 | `cuda_graph` | 3.000 | 1,500 | 20 | 9 |" in text
