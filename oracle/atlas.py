@@ -23,6 +23,7 @@ from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.oracle.executor import DesignDrafter, spec_for
 from frontier_oracle.oracle.free_running import rounds_needed, truth_of
 from frontier_oracle.oracle.ledger import EXACT, PROVISIONAL
+from frontier_oracle.oracle.limits import check_sizes
 from frontier_oracle.oracle.play import play
 from frontier_oracle.oracle.scenario import Admit, Decode, Event, Scenario, validate
 from frontier_oracle.oracle.spec import Spec
@@ -104,7 +105,7 @@ def atlas(
     how many sequences it was run on since the last call.
 
     Raises UsageError for an accept length outside 1..min(k, steps+1) or no sequence at all, and SpecError or
-    ScenarioError for a configuration or a chunk list that cannot be.
+    ScenarioError for a configuration, a size or a chunk list that cannot be.
     """
     spec = Spec(k, steps)
     accepts = tuple(tuple(int(a) for a in sequence) for sequence in sequences)
@@ -206,6 +207,9 @@ def check(sequences: Sequence[Accepts], spec: Spec, prompt: int, chunks: Sequenc
         for a in sequence:
             if not 1 <= a <= spec.max_accept:
                 raise UsageError(f"accept length {a}: expected 1..{spec.max_accept} (min(k, steps+1))")
+    longest = max(sequences, key=sum)
+    rounds = (Decode((("a", a),)) for a in longest)
+    check_sizes(Scenario(spec, events=(Admit("a", prompt), *rounds)))
     validate(Scenario(spec, events=(Admit("a", prompt, tuple(chunks)),)))
 
 

@@ -16,8 +16,9 @@ from frontier_oracle.oracle.spec import Spec
 class PrefixPolicy:
     """successors: how many tokens behind a page its key covers too, None for ``steps`` of them; dropped: matched pages
     (of all groups at once) that are run again all the same; unpublished: trailing positions of a donor whose pages are
-    not given out yet, None for ``steps``; tail: rows below the hit that are run again, None for ``steps``. Rows are
-    always run again from a page boundary, on pages of the sharer's own, since conv taps stand in checkpoints there.
+    not given out yet, None for ``steps`` - 1, which is how far its next window can still change an entry; tail: rows
+    below the hit that are run again, None for ``steps``. Rows are always run again from a page boundary, on pages of
+    the sharer's own, since conv taps stand in checkpoints there.
     """
 
     name: str
@@ -35,7 +36,8 @@ class PrefixPolicy:
     def hit(self, spec: Spec, shared: int, computed: int, prompt: int) -> int:
         """Positions given to a prompt of ``prompt`` tokens of which ``shared`` are a donor's that has ``computed``."""
         unit = page_unit(spec)
-        limit = min(shared - _or_steps(self.successors, spec), computed - _or_steps(self.unpublished, spec), prompt - 1)
+        held_back = spec.steps - 1 if self.unpublished is None else self.unpublished
+        limit = min(shared - _or_steps(self.successors, spec), computed - held_back, prompt - 1)
         pages = max(0, limit) // unit - self.dropped
         return max(0, pages * unit - _or_steps(self.tail, spec)) // unit * unit
 
@@ -56,7 +58,9 @@ POLICIES: dict[str, PrefixPolicy] = {
         PrefixPolicy("tokens", "a page is keyed by its own tokens and those before, and kept"),
         PrefixPolicy("drop_last", "token keys, and the last matched page is run again", dropped=1),
         PrefixPolicy("bigram", "a page's key covers the next token too, as for one-layer drafters", successors=1),
-        PrefixPolicy("finalized", "token keys; a donor's last steps positions are not given out yet", unpublished=None),
+        PrefixPolicy(
+            "finalized", "token keys; a donor's last steps-1 positions are not given out yet", unpublished=None
+        ),
         PrefixPolicy("recompute", "token keys, and the last steps rows below the hit are run again", tail=None),
     )
 }

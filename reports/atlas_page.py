@@ -173,10 +173,10 @@ given lengths, and a design's drafts are compared with it. A design that drafts 
 rounds; one with wrong drafts has them rejected and needs more. Where nothing is accepted anyway wrong drafts cost
 nothing. `deviations seen` are those of the declared ones that these runs show.
 
-Lookback and frontier: equal drafts and equal verify rounds (S11, S25) hold for one-shot prompts of at least k tokens,
-and for those only. In chunks, `tokenspeed_lookback` and the published `tokenspeed_frontier` both read drafts where
-the prompt goes on (SEMANTICS section 9), and below k tokens the published frontier clamps its positions; `frontier`
-and `minimal` draft as the ideal does under every chunking and from one token on.
+Lookback and frontier: equal drafts and equal verify rounds (S11, S25) hold for one-shot prompts. In chunks,
+`tokenspeed_lookback` and the published `tokenspeed_frontier` both read drafts where the prompt goes on (SEMANTICS
+section 9), and below k tokens the published frontier clamps its positions; `frontier` and `minimal` draft as the ideal
+does under every chunking and from one token on.
 
 What the designs are was read from public code in late 2026. Where that leaves room, the comments in `oracle/designs/`
 say which reading was taken.

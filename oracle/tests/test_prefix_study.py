@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from frontier_oracle.oracle.policies import POLICIES, page_unit
-from frontier_oracle.oracle.prefix_study import PAGES, SHARED, HitCase, divergence_table, study, table
+from frontier_oracle.oracle.prefix_study import PAGES, SHARED, HitCase, divergence_table, hit_case, study, table
 from frontier_oracle.oracle.spec import CacheGroup, Spec
 
 PAGE = Path(__file__).parents[2] / "docs" / "prefix-cache.md"
@@ -42,6 +43,15 @@ def test_what_is_wrong_is_the_donors_continuation(cases: list[HitCase]) -> None:
 def test_unfinalized_pages_are_rewritten_under_the_sharer(cases: list[HitCase]) -> None:
     rewritten = {p: sum(c.rewritten for c in cases if c.policy == p) for p in POLICIES}
     assert rewritten["tokens"] > 0 and rewritten["finalized"] == rewritten["successor"] == rewritten["recompute"] == 0
+
+
+def test_a_finalized_policy_holds_back_what_can_still_change_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last steps - 1 positions of a donor hold entries that consumed its drafts; one fewer held back shows."""
+    finalized, spec = POLICIES["finalized"], Spec(4, groups=(CacheGroup(1),))
+    assert finalized.hit(spec, shared=48, computed=47, prompt=52) == 47 - 2
+    assert hit_case("finalized", 1, 48).rewritten == 0
+    monkeypatch.setitem(POLICIES, "finalized", replace(finalized, unpublished=1))
+    assert hit_case("finalized", 1, 48).rewritten > 0
 
 
 def test_the_exact_policies_cost_at_least_steps_tokens(cases: list[HitCase]) -> None:

@@ -21,6 +21,7 @@ from frontier_oracle.oracle import atlas as runs
 from frontier_oracle.oracle.atlas_tables import as_data, as_markdown, caption
 from frontier_oracle.oracle.designs import DESIGNS
 from frontier_oracle.oracle.errors import UsageError
+from frontier_oracle.oracle.limits import MOST as LIMITS
 from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.property_tests.cli import exits
 from frontier_oracle.reports.traces import clip, read_directory
@@ -102,9 +103,12 @@ def _sequences(
             raise UsageError(f"{option} {value}: expected a number of rounds >= 1")
     most = Spec(k, steps).max_accept
     if random:
+        if random > LIMITS["positions of a request"]:
+            raise UsageError(f"--random {random}: at most {LIMITS['positions of a request']} rounds are run")
         return [runs.drawn(k, steps, random, seed)]
     if exhaustive:
-        if most**exhaustive > MOST_SEQUENCES:
+        # 2^R is more than R's limit long before most^R takes time to work out.
+        if exhaustive >= MOST_SEQUENCES.bit_length() or most**exhaustive > MOST_SEQUENCES:
             raise UsageError(
                 f"--exhaustive {exhaustive}: {most}^{exhaustive} sequences, at most {MOST_SEQUENCES} are run"
             )
