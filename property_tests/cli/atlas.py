@@ -69,6 +69,8 @@ def atlas(
     sequences = _sequences(k, steps, accepts, random, seed, traces, exhaustive)
     if plot is not None and importlib.util.find_spec("matplotlib") is None:
         raise UsageError("--plot needs matplotlib: pip install 'frontier-oracle[reports]'")
+    if plot is not None and not plot.parent.is_dir():  # said before the long run, not after it
+        raise UsageError(f"--plot {plot}: there is no folder {plot.parent}; make it first")
     with _showing(len(sequences)) as progress:
         table = runs.atlas(
             sequences, k, steps, prompt, _numbers(chunks, "--chunks") if chunks is not None else (), progress=progress

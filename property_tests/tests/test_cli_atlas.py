@@ -57,6 +57,11 @@ def test_a_heat_map_is_written(capsys: Capture, tmp_path: Path) -> None:
     assert "sglang_default" in (tmp_path / "a.svg").read_text()
 
 
+def test_a_plot_without_a_folder_is_refused_before_the_run(capsys: Capture, tmp_path: Path) -> None:
+    assert run(["atlas", "--exhaustive", "4", "--plot", str(tmp_path / "none" / "a.svg")]) == 2
+    assert "make it first" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
