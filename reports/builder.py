@@ -45,6 +45,7 @@ class Unit:
     drafted_total: int | None = None
     committed_total: int | None = None
     requests: int | None = None
+    longest_round: int | None = None
     prefill_in_rounds: bool | None = None
     is_warmup: bool | None = None
     finish_reason: str | None = None
@@ -126,7 +127,10 @@ class TraceBuilder:
     def _stated(self, value: float | None, line: int | None) -> float:
         if value is not None and value != value:
             self.problem(BAD_VALUE, line, "a stated mean or rate is NaN; read as null")
-        elif value is not None and abs(value) > _COUNT_LIMIT:
+        elif value is not None and value < 0:
+            self.problem(BAD_VALUE, line, f"a stated mean or rate is {str(value)[:20]}, below zero; read as null")
+            value = None
+        elif value is not None and value > _COUNT_LIMIT:
             self.problem("count out of range", line, f"a stated mean or rate of {str(value)[:20]}; read as null")
             value = None
         return float("nan") if value is None else value

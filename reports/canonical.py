@@ -49,6 +49,7 @@ UNIT_INTS = (
     "drafted_total",
     "committed_total",
     "requests",
+    "longest_round",
     "prefill_in_rounds",
     "is_warmup",
     "line",

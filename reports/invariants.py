@@ -76,10 +76,16 @@ def _check_rounds(trace: Trace) -> None:
 def _report_units(trace: Trace, kind: str, bad: Any, detail: str) -> None:
     rows = np.flatnonzero(bad)
     for unit in rows[:KEPT_PER_KIND]:
-        message = f"{trace.kind[unit]} {trace.request_id[unit]!r}: {detail}"
+        message = f"{trace.kind[unit]} {trace.request_id[unit]!r}{_part(trace, int(unit))}: {detail}"
         trace.problems.add(kind, *trace.place(int(unit)), message)
     if rows.size > KEPT_PER_KIND:
         trace.problems.counts[kind] += rows.size - KEPT_PER_KIND
+
+
+def _part(trace: Trace, unit: int) -> str:
+    """Which turn and choice of its request a unit is, beyond the first: two units of a line are then told apart."""
+    parts = [(name, int(trace.ints[name][unit])) for name in ("turn", "choice")]
+    return "".join(f" {name} {n}" for name, n in parts if n > 0)
 
 
 def _check_units(trace: Trace) -> None:

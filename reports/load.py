@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from frontier_oracle.reports.problems import ProblemLog, printable
 from frontier_oracle.reports.readers import COLUMNAR, JSON_READERS, TEXT_READERS, canonical_arrow, format_names, source
 from frontier_oracle.reports.readers.base import JsonReader, TextReader
 from frontier_oracle.reports.readers.fields import Fields
+from frontier_oracle.reports.readers.json_values import nested, parse
 from frontier_oracle.reports.readers.source import SourceError
 
 _NESTED = 2
@@ -122,7 +122,7 @@ def _gate_run(path: Path) -> GateRun | None:
 def _unknown(path: Path, input_format: str | None) -> str:
     if input_format is not None:
         return f"{path}: nothing in it reads as {input_format}; leave --input-format out to find the format by content"
-    return f"{path}: of no known format; see the list of formats, or force one with --input-format"
+    return f"{path}: of no known format; docs/cli.md lists the formats, --input-format NAME forces one"
 
 
 class _File:
@@ -215,7 +215,7 @@ class _File:
     def _document(self) -> Any:
         """The whole file as one JSON value, or a string that says why not."""
         try:
-            return _parse(source.whole(self.path))
+            return parse(source.whole(self.path))
         except SourceError as error:
             self.too_large = error
             return str(error)
@@ -224,7 +224,7 @@ class _File:
         """(line, record) of a JSONL file, an event stream, one document, or a document that lists records."""
         lines = ((n, line) for n, line in source.lines(self.path) if line.strip() and line.strip() != b"data: [DONE]")
         head = list(islice(lines, 2))
-        parsed = [_parse(line) for _, line in head]
+        parsed = [parse(line) for _, line in head]
         if parsed and isinstance(parsed[0], str) and not (len(parsed) > 1 and isinstance(parsed[1], dict)):
             document = self._document()
             if not isinstance(document, str):
@@ -235,8 +235,8 @@ class _File:
         if self.single or (len(head) == 1 and isinstance(parsed[0], list)):
             yield from self._of_document(parsed[0])
             return
-        for number, line in _chain(head, lines):
-            record = _parse(line)
+        for number, line in chain(head, lines):
+            record = parse(line)
             if isinstance(record, dict):
                 yield number, record
             else:
@@ -249,7 +249,7 @@ class _File:
         if isinstance(document, dict) and (self.forced or any(reader().recognise(document) for reader in JSON_READERS)):
             yield 1, document
             return
-        found = list(_nested(document, _NESTED))
+        found = list(nested(document, _NESTED))
         self.single = self.single and not found
         yield from enumerate(found, start=1)
         if not found and isinstance(document, dict):
@@ -287,39 +287,3 @@ class _File:
             opened.append(reader)
         if fresh and not known and not reader.opens:
             del self.builders[reader.name]
-
-
-def _chain(head: Iterable[tuple[int, bytes]], rest: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    yield from head
-    yield from rest
-
-
-def _parse(line: bytes) -> Any:
-    """The JSON value of a line, or a string that says why there is none (a JSON string is no record either)."""
-    text = line.strip().removeprefix(b"\xef\xbb\xbf").removeprefix(b"data: ")
-    try:
-        value = json.loads(text)
-        if b"\\ud" in text.lower():  # half a surrogate pair is no text, and no file could be written with it
-            value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-    except RecursionError:
-        return "nested too deeply"
-    except (ValueError, UnicodeDecodeError) as error:
-        return f"not JSON ({str(error)[:120]})"
-    return "a bare string" if isinstance(value, str) else value
-
-
-def _nested(value: Any, depth: int) -> Iterator[dict[str, Any]]:
-    """Records in a list, or in the lists of an object, that some reader recognises; of a list with such a record,
-    every object, so that the others are counted."""
-    if depth < 0:
-        return
-    items = value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else []
-    known = [isinstance(item, dict) and any(reader().recognise(item) for reader in JSON_READERS) for item in items]
-    of_records = isinstance(value, list) and any(known)
-    for item, recognised in zip(items, known, strict=True):
-        if recognised or (of_records and isinstance(item, dict)):
-            yield item
-        elif of_records:
-            yield {"": item}
-        elif isinstance(item, (list, dict)):
-            yield from _nested(item, depth - 1)

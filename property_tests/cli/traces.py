@@ -13,7 +13,11 @@ from frontier_oracle.property_tests.cli.options import Format, FormatOption
 
 InputFormatOption = Annotated[
     str | None,
-    typer.Option("--input-format", metavar="FORMAT", help="Take the files for this format; default: by their content."),
+    typer.Option(
+        "--input-format",
+        metavar="FORMAT",
+        help="Take the files for this format (docs/cli.md lists them); default: by their content.",
+    ),
 ]
 StrictOption = Annotated[
     bool, typer.Option("--strict", help="Exit 2 if anything in the input is defective or of no known format.")

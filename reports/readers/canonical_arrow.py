@@ -12,17 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from frontier_oracle.reports.builder import BAD_VALUE, TraceBuilder, complete_totals
+from frontier_oracle.reports.builder import TraceBuilder, complete_totals
 from frontier_oracle.reports.canonical import NULL, NULL32, ROUND_COLUMNS, UNIT_INTS, Header, Trace
 from frontier_oracle.reports.invariants import check
 from frontier_oracle.reports.problems import KEPT_PER_KIND, ProblemLog
-from frontier_oracle.reports.readers.canonical_rows import (
-    LENGTH_KEYS,
-    REQUEST_KEYS,
-    TWO_LENGTHS,
-    apply_header,
-    truncation_of,
-)
+from frontier_oracle.reports.readers.arrow_columns import Lines, check_lengths, int_column, named_rows, raw_lengths
+from frontier_oracle.reports.readers.canonical_rows import LENGTH_KEYS, REQUEST_KEYS, apply_header, truncation_of
 from frontier_oracle.reports.readers.source import SourceError, open_bytes
 
 MAX_ROWS = 1 << 30
@@ -107,13 +102,14 @@ def from_table(table: Any, shown: str, source_format: str, header: bytes | None,
     if header is not None:
         _take_header(header, carrier)
     request, length = _needed(table.column_names, shown)
-    columns = {name: _ints(table, name, carrier, first_line) for name in ROUND_COLUMNS}
+    table, lines = named_rows(table, request, carrier, first_line)
+    columns = {name: int_column(table, name, carrier, lines) for name in ROUND_COLUMNS}
     if columns["al_raw"] is None:
-        columns["al_raw"] = _lengths(table, length, carrier, first_line)
+        columns["al_raw"] = raw_lengths(table, length, carrier, lines)
     else:
-        _check_lengths(columns["al_raw"], _ints(table, "accepted_drafts", carrier, first_line), carrier, first_line)
+        check_lengths(columns["al_raw"], int_column(table, "accepted_drafts", carrier, lines), carrier, lines)
     unit, first_row = _units(table, request)
-    number = _ints(table, "round", carrier, first_line)
+    number = _round_numbers(table, unit, carrier, lines)
     order = _order(unit, number)
     if order is not None:
         unit = unit[order]
@@ -123,8 +119,8 @@ def from_table(table: Any, shown: str, source_format: str, header: bytes | None,
             rounds[name] = column if order is None else column[order]
     if number is not None:
         rows = np.arange(unit.size) if order is None else order
-        _check_numbers(unit, number[rows], rows + first_line, carrier)
-    return _assemble(table, request, unit, first_row, rounds, carrier, first_line)
+        _check_numbers(unit, number[rows], lines.of(rows), carrier)
+    return _assemble(table, request, unit, first_row, rounds, carrier, lines)
 
 
 def _take_header(header: bytes, carrier: TraceBuilder) -> None:
@@ -135,78 +131,6 @@ def _take_header(header: bytes, carrier: TraceBuilder) -> None:
         return
     if isinstance(record, dict):
         apply_header(record, carrier)
-
-
-def _ints(table: Any, name: str, carrier: TraceBuilder, first_line: int) -> Any:
-    """A column as int32 with NULL32, or None if absent. What is there and is no whole number within range (NaN,
-    fractions, text) is counted with its row and read as null."""
-    if name not in table.column_names:
-        return None
-    column = table.column(name)
-    kind = column.type
-    if pa.types.is_null(kind):
-        return None
-    there = pc.is_valid(column).to_numpy() if column.null_count else True
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        column = pa.chunked_array([_parsed(column)])
-        kind = column.type
-    if pa.types.is_floating(kind):
-        values = column.to_numpy()
-        whole = np.isfinite(values) & (np.abs(np.nan_to_num(values)) < 1 << 30) & (values == np.floor(values))
-        _complain(carrier, name, np.flatnonzero(~whole & there), first_line)
-        return np.where(whole, values, NULL32).astype(np.int32)
-    if pa.types.is_boolean(kind):
-        column = pc.cast(column, pa.int8())
-    elif not pa.types.is_integer(kind):
-        carrier.problem("unreadable column", None, f"{name} is {kind}, not integers; read as null")
-        return None
-    if pa.types.is_uint32(kind) or kind.bit_width == 64:
-        inside = pc.less(column, pa.scalar(1 << 30, kind))
-        if not pa.types.is_unsigned_integer(kind):
-            inside = pc.and_(pc.greater(column, pa.scalar(-(1 << 30), kind)), inside)
-        if table.num_rows - column.null_count - (pc.sum(inside).as_py() or 0):
-            _complain(carrier, name, np.flatnonzero(~pc.fill_null(inside, True).to_numpy()), first_line)
-            column = pc.if_else(inside, column, pa.scalar(None, kind))
-    column = pc.cast(column, pa.int32())
-    return (pc.fill_null(column, NULL32) if column.null_count else column).to_numpy()
-
-
-def _parsed(column: Any) -> Any:
-    """A column of text as doubles; what is no number becomes NaN (one such cell makes a CSV column text)."""
-    try:
-        return pc.cast(column, pa.float64()).combine_chunks()
-    except pa.ArrowInvalid:
-        return pa.array([_number(text) for text in column.to_pylist()], pa.float64())
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return float("nan")
-
-
-def _complain(carrier: TraceBuilder, name: str, bad: Any, first_line: int) -> None:
-    """Count the rows ``bad`` of a column."""
-    message = f"{name} is no whole number within range; read as null"
-    where = carrier.header.source_file
-    carrier.problems.add_rows(BAD_VALUE, where, (bad[:KEPT_PER_KIND] + first_line).tolist(), bad.size, message)
-
-
-def _lengths(table: Any, length: str, carrier: TraceBuilder, first_line: int) -> Any:
-    accepted = _ints(table, "accepted_drafts", carrier, first_line)
-    if accepted is not None:
-        return np.where(accepted == NULL32, NULL32, accepted + (accepted != NULL32))
-    return None if length == "al_committed" else _ints(table, length, carrier, first_line)
-
-
-def _check_lengths(raw: Any, accepted: Any, carrier: TraceBuilder, first_line: int) -> None:
-    """Count the rows that state al_raw and accepted_drafts ([rows] int32, or None) and not alike."""
-    if accepted is None:
-        return
-    bad = np.flatnonzero((raw != NULL32) & (accepted != NULL32) & (raw != accepted + 1))
-    lines, message = (bad[:KEPT_PER_KIND] + first_line).tolist(), "the round's two lengths differ; al_raw is taken"
-    carrier.problems.add_rows(TWO_LENGTHS, carrier.header.source_file, lines, bad.size, message)
 
 
 def _codes(column: Any) -> Any:
@@ -240,6 +164,18 @@ def _units(table: Any, request: str) -> tuple[Any, Any]:
     return np.repeat(rank[inverse], lengths), change[np.sort(first)]
 
 
+def _round_numbers(table: Any, unit: Any, carrier: TraceBuilder, lines: Lines) -> Any:
+    """[rows] int32, or None without such a column. A number that cannot be read (counted) is its row's place among the
+    rows of its request, as in JSONL."""
+    number = int_column(table, "round", carrier, lines)
+    if number is None or not (number == NULL32).any():
+        return number
+    order = np.argsort(unit, kind="stable")
+    place = np.empty(unit.size, np.int32)
+    place[order] = np.arange(unit.size) - np.searchsorted(unit[order], unit[order])
+    return np.where(number == NULL32, place, number)
+
+
 def _order(unit: Any, number: Any) -> Any:
     """The permutation that sorts rows by (unit, round), or None if they already are."""
     step = np.diff(unit)
@@ -265,14 +201,14 @@ def _check_numbers(unit: Any, number: Any, lines: Any, carrier: TraceBuilder) ->
 
 
 def _assemble(
-    table: Any, request: str, unit: Any, first_row: Any, rounds: dict[str, Any], carrier: TraceBuilder, first_line: int
+    table: Any, request: str, unit: Any, first_row: Any, rounds: dict[str, Any], carrier: TraceBuilder, lines: Lines
 ) -> Trace:
     n = first_row.size
     ints = {name: np.full(n, NULL, np.int64) for name in UNIT_INTS}
     ints["requests"][:] = 1
-    ints["line"], ints["file"][:] = first_row + first_line, 0
+    ints["line"], ints["file"][:] = lines.of(first_row), 0
     for name in ("turn", "choice"):
-        values = _ints(table, name, carrier, first_line)
+        values = int_column(table, name, carrier, lines)
         if values is not None:
             taken = values[first_row].astype(np.int64)
             ints[name] = np.where(taken == NULL32, NULL, taken)

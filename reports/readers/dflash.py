@@ -55,6 +55,15 @@ class DflashSamples(JsonReader):
         out.add(unit)
 
 
+def _longest(metrics: Fields) -> int | None:
+    """The largest block size used, if a cycle of it was accepted in full: that cycle gave as many tokens. If none was,
+    no number tells the longest round."""
+    cycles, full = metrics.section("cycles_by_block"), metrics.section("full_accepts_by_block")
+    used = [size for size in cycles.record if size.isdecimal() and len(size) < 6 and (cycles.integer(size) or 0) > 0]
+    largest = max(used, key=int, default=None)
+    return int(largest) if largest is not None and (full.integer(largest) or 0) > 0 else None
+
+
 class DflashRuns(JsonReader):
     """A benchmark run: verify cycles and accepted drafts; block sizes adapt, so a rate over drafts is not known."""
 
@@ -85,6 +94,7 @@ class DflashRuns(JsonReader):
                 verify_steps=run.integer("cycles"),
                 accepted_total=run.integer("accepted_from_draft"),
                 reported_mean=run.number("tokens_per_cycle"),
+                longest_round=_longest(run.section("adaptive_metrics")),
             )
         )
         for key in ("acceptance_first_20_avg", "acceptance_last_20_avg"):

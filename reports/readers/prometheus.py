@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from frontier_oracle.reports.builder import BAD_VALUE, TraceBuilder, Unit
 from frontier_oracle.reports.readers.base import TextReader
-from frontier_oracle.reports.readers.vllm_response import set_k
+from frontier_oracle.reports.readers.vllm_response import MOST_DRAFTS, set_k
 
 _SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(\{.*\})?\s+(\S+)(?:\s+-?\d+)?\s*$")
-_POSITION = re.compile(r'position="(\d+)"')
+_POSITION = re.compile(r'[{,]\s*position="([^"]*)"')
 
 _COUNTERS = {
     "spec_decode_num_drafts": "steps",
@@ -27,12 +27,24 @@ _GAUGES = {
 }
 
 
+POSITIONS = "positions != accepted_total"
+"""The kind of defect of per-position counters that contradict the counter of accepted drafts."""
+
+
 def _finite(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
         return None
     return value if abs(value) < 1e300 else None
+
+
+def _position(labels: str) -> int | None:
+    """The draft that a per-position counter is of; None if the label is absent or no possible number of a draft."""
+    found = _POSITION.search(labels)
+    if found is None or re.fullmatch(r"[0-9]{1,9}", found[1]) is None:
+        return None
+    return int(found[1]) if int(found[1]) < MOST_DRAFTS else None
 
 
 class Prometheus(TextReader):
@@ -47,6 +59,7 @@ class Prometheus(TextReader):
     def __init__(self) -> None:
         self.increase: dict[tuple[str, str], float] = {}
         self.latest: dict[tuple[str, str], float] = {}
+        self.lines: dict[int, int] = {}
         self.gauges: dict[str, float] = {}
         self.scrapes = 1
         self.resets = 0
@@ -76,9 +89,18 @@ class Prometheus(TextReader):
             out.problem("negative count", line, f"counter {name} is {value}; left out")
         elif value != int(value):
             out.problem(BAD_VALUE, line, f"counter {name} is {value}, not a whole number; left out")
+        elif _COUNTERS[base] == "position" and not self._at_position(match[2] or "", line):
+            out.problem(BAD_VALUE, line, f"{name}{(match[2] or '')[:80]} names no draft's position; left out")
         else:
             self._count(base, match[2] or "", value)
         return True
+
+    def _at_position(self, labels: str, line: int) -> bool:
+        """Note the line of a counter's position; False if it has none."""
+        position = _position(labels)
+        if position is not None:
+            self.lines.setdefault(position, line)
+        return position is not None
 
     def _count(self, base: str, labels: str, value: float) -> None:
         series = (base, labels)
@@ -100,14 +122,14 @@ class Prometheus(TextReader):
         positions: dict[int, float] = {}
         for (base, labels), value in values.items():
             kind = _COUNTERS[base]
-            found = _POSITION.search(labels)
-            if kind == "position" and found:
-                positions[int(found[1][:4])] = positions.get(int(found[1][:4]), 0.0) + value
-            elif kind != "position":
+            position = _position(labels) if kind == "position" else None
+            if position is not None:
+                positions[position] = positions.get(position, 0.0) + value
+            else:
                 totals[kind] = totals.get(kind, 0.0) + value
         self._notes(out)
         whole = {kind: int(value) for kind, value in totals.items()}
-        per_position = [positions.get(i, 0.0) for i in range(max(positions) + 1)] if positions else None
+        per_position = self._per_position(positions, whole.get("accepted"), out)
         if per_position is not None:
             set_k(out, len(per_position))
         if "width" in self.gauges:
@@ -127,6 +149,24 @@ class Prometheus(TextReader):
             if kind in self.gauges:
                 follows = "al_raw" if kind == "mean" else "rate_configured"
                 out.number(f"{self.prefix} acceptance {kind} (gauge)", self.gauges[kind], follows, self.line)
+
+    def _per_position(self, positions: dict[int, float], accepted: int | None, out: TraceBuilder) -> list[float] | None:
+        """Rounds that accepted draft 0, 1, ..., up to the first position without a counter: what stands beyond a gap
+        is counted as a defect and left out, since the number of drafts follows from the last position."""
+        if not positions:
+            return None
+        whole = next(n for n in range(len(positions) + 1) if n not in positions)
+        for position in sorted(positions):
+            if position > whole:
+                message = f"accepted drafts at position {position}, and no counter of position {whole}; left out"
+                out.problem(BAD_VALUE, self.lines[position], message)
+        kept = [positions[n] for n in range(whole)]
+        if accepted is not None and sum(kept) != accepted:
+            message = (
+                f"{int(sum(kept))} drafts accepted over all positions, {accepted} in the counter of accepted drafts"
+            )
+            out.problem(POSITIONS, self.lines[min(positions)], message)
+        return kept or None
 
     def _notes(self, out: TraceBuilder) -> None:
         if self.scrapes == 1:

@@ -49,14 +49,12 @@ class SpecBench(JsonReader):
     def _turns(
         self, base: Unit, lengths: list[int], steps: list[int] | None, tokens: list[int] | None, out: TraceBuilder
     ) -> None:
-        for value in [*(steps or ()), *(tokens or ())]:
-            if value < 0:
-                out.problem(
-                    "negative count",
-                    base.line,
-                    f"request {base.request_id!r}: decoding_steps or new_tokens has {value}",
-                )
-        if steps is None or sum(steps) != len(lengths) or any(step < 0 for step in steps):
+        cut = steps is not None and sum(steps) == len(lengths) and min(steps, default=0) >= 0
+        of_turns = len(steps) if steps is not None and cut else 0  # the tokens of a turn are checked with it
+        for name, values in (("decoding_steps", steps), ("new_tokens", (tokens or [])[of_turns:])):
+            if min(values or (), default=0) < 0:
+                out.problem("negative count", base.line, f"request {base.request_id!r}: {name} is {values}")
+        if steps is None or not cut:
             if len(lengths):
                 out.problem(
                     "turns cannot be cut",

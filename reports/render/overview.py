@@ -9,7 +9,7 @@ import numpy as np
 
 from frontier_oracle.reports.analysis.basis import Basis
 from frontier_oracle.reports.analysis.run import Analysis
-from frontier_oracle.reports.canonical import NULL32
+from frontier_oracle.reports.canonical import NULL, NULL32, Trace
 from frontier_oracle.reports.definitions import DEFINITIONS
 from frontier_oracle.reports.invariants import INVARIANTS
 from frontier_oracle.reports.load import Loaded
@@ -34,8 +34,9 @@ def overview_table(analyses: list[Analysis]) -> Table:
         Column("committed low", "number"),
         Column("committed high", "number"),
         Column("listed mean", "number", DEFINITIONS["al_reported"].formula),
+        Column("llama.cpp's mean", "number", DEFINITIONS["predicted_over_nondraft"].formula),
         Column("shortest", "int", "the shortest round, as listed"),
-        Column("longest", "int", "the longest round, as listed, or from a histogram"),
+        Column("longest", "int", "the longest round, as listed, from a histogram, or as the source states it"),
         Column("engine's mean", "number", "mean of what the source states; its definition is in the input's section"),
         Column("engine's least", "number", "the smallest mean that the source states"),
         Column("engine's most", "number", "the largest mean that the source states"),
@@ -62,7 +63,8 @@ def overview_table(analyses: list[Analysis]) -> Table:
                 committed.low,
                 committed.high,
                 a.headline["al_reported"].value,
-                *_ends(a.basis),
+                a.headline["predicted_over_nondraft"].value,
+                *_ends(a.trace, a.basis),
                 *((float(v) for v in (stated.mean(), stated.min(), stated.max())) if stated.size else (None,) * 3),
                 rate.value,
                 a.trace.problems.total(),
@@ -77,10 +79,12 @@ def overview_table(analyses: list[Analysis]) -> Table:
     return table
 
 
-def _ends(basis: Basis | None) -> tuple[int | None, int | None]:
-    """The shortest and the longest round of the lengths that the analyses run on."""
+def _ends(trace: Trace, basis: Basis | None) -> tuple[int | None, int | None]:
+    """The shortest and the longest round of the lengths that the analyses run on. Without lengths: no shortest, and the
+    longest if the source states it of every unit."""
     if basis is None or not basis.rounds:
-        return None, None
+        longest = trace.ints["longest_round"]
+        return None, int(longest.max()) if longest.size and int(longest.min()) != NULL else None
     if basis.values is not None:
         known = basis.values[basis.values != NULL32]
         return int(known.min()), int(known.max())

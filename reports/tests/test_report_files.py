@@ -119,7 +119,7 @@ def test_globs_and_forced_formats(tmp_path: Path) -> None:
 
 def test_an_unknown_named_file_is_an_error_and_in_a_directory_is_listed(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing to see\n")
-    with pytest.raises(UsageError, match="of no known format"):
+    with pytest.raises(UsageError, match=r"of no known format; docs/cli\.md lists the formats, --input-format NAME"):
         load([tmp_path / "notes.txt"])
     (tmp_path / "ok.jsonl").write_text((FIXTURES / "aiperf_record.json").read_text())
     loaded = load([tmp_path])
@@ -167,3 +167,11 @@ def test_parquet_of_unsigned_numbers_out_of_range(kind: Any, tmp_path: Path) -> 
     pq.write_table(pa.table({"request_id": ["a", "a"], "al_raw": lengths}), tmp_path / "r.parquet")
     trace = one(load([tmp_path / "r.parquet"]))
     assert trace.rounds["al_raw"].tolist() == [NULL32, 2] and trace.problems.counts == {"unreadable value": 1}
+
+
+def test_the_documentation_lists_every_format_and_no_other() -> None:
+    """The error about a file of no known format, and --help, send the reader there."""
+    text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    table = text.split("| format | what it is |\n| --- | --- |\n")[1].split("\n\n")[0]
+    named = [row.split("|")[1].strip().strip("`") for row in table.splitlines()]
+    assert sorted(named) == sorted(format_names())

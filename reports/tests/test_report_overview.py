@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,20 @@ def test_the_engine_numbers_of_every_input_stand_in_one_table(analyses: list[Ana
     stating = {a.name for a in analyses if a.table("engine").rows}
     assert {row[0] for row in table.rows} == stating and len(stating) > 15
     assert len(table.rows) == sum(len(a.table("engine").rows) for a in analyses)
+
+
+def test_llamacpps_mean_and_a_longest_round_that_only_the_source_states(tmp_path: Path) -> None:
+    metrics = {"cycles_by_block": {"4": 3, "16": 4}, "full_accepts_by_block": {"16": 1}}
+    run = {"dflash": {"cycles": 7, "accepted_from_draft": 20, "adaptive_metrics": metrics}}
+    (tmp_path / "all.jsonl").write_text(json.dumps(run) + "\n" + json.dumps({**run, "run": 9}) + "\n")
+    some = json.dumps({"run": 3, "dflash": {"cycles": 7, "accepted_from_draft": 20}})
+    (tmp_path / "some.jsonl").write_text(json.dumps(run) + "\n" + some + "\n")
+    timings = {"timings": {"predicted_n": 10, "draft_n": 9, "draft_n_accepted": 6}}
+    (tmp_path / "llama.jsonl").write_text(json.dumps(timings) + "\n")
+    table = overview.overview_table(analyse_all(load([tmp_path]).traces))
+    names = [column.name for column in table.columns]
+    rows = {str(row[0]).split("/")[-1]: dict(zip(names, row, strict=True)) for row in table.rows}
+    assert rows["all.jsonl"]["longest"] == 16 and rows["some.jsonl"]["longest"] is None
+    assert rows["all.jsonl"]["shortest"] is None and rows["all.jsonl"]["llama.cpp's mean"] is None
+    llama = next(row for row in rows.values() if row["format"] == "llamacpp-response")
+    assert llama["llama.cpp's mean"] == 2.5 and llama["raw mean"] is None

@@ -67,26 +67,6 @@ def test_vllm_v0_log_is_cumulative_and_a_restart_begins_a_new_life(tmp_path: Pat
     assert trace.ints["verify_steps"].tolist() == [20, 3]
 
 
-def test_vllm_created_twins_are_no_counters_and_engines_are_summed(tmp_path: Path) -> None:
-    text = "".join(
-        f'vllm:spec_decode_{name}_total{{engine="{engine}"}} {value}\n'
-        f'vllm:spec_decode_{name}_created{{engine="{engine}"}} 1.8e9\n'
-        for engine in (0, 1)
-        for name, value in (("num_drafts", 7), ("num_draft_tokens", 21), ("num_accepted_tokens", 13))
-    )
-    trace = one(read(tmp_path, text))
-    assert trace.ints["verify_steps"].tolist() == [14] and trace.ints["drafted_total"].tolist() == [42]
-
-
-def test_prometheus_scrapes_give_increases_and_resets_are_seen(tmp_path: Path) -> None:
-    def scrape(drafts: int, accepted: int) -> str:
-        return f"vllm:spec_decode_num_drafts_total {drafts}\nvllm:spec_decode_num_accepted_tokens_total {accepted}\n"
-
-    trace = one(read(tmp_path, scrape(100, 150) + scrape(110, 170) + scrape(5, 8)))
-    assert trace.ints["verify_steps"].tolist() == [15] and trace.ints["accepted_total"].tolist() == [28]
-    assert any("reset" in note for note in trace.header.notes)
-
-
 def test_vllm_bench_rate_is_a_percentage_and_positions_are_fractions() -> None:
     trace = one(load([FIXTURES / "vllm_bench_serve_result.json"]))
     assert trace.reported_rate.tolist() == pytest.approx([13 / 21])
@@ -206,69 +186,12 @@ def test_llamacpp_log_variant_and_completion_of_its_slot(tmp_path: Path) -> None
     assert trace.ints["completion_tokens"].tolist() == [11] and trace.ints["verify_steps"].tolist() == [4]
 
 
-def test_tokenspeed_metrics_count_verify_rows_as_draft_tokens() -> None:
-    trace = one(load([FIXTURES / "tokenspeed_metrics.prom"]))
-    assert trace.header.k_verify_width == 4 and trace.ints["drafted_total"].tolist() == [21]
-
-
 def test_tokenspeed_batch_line_is_not_sglangs_and_none_is_off(tmp_path: Path) -> None:
     stats = "status='finished', reason='it, stopped', output_tokens=5, acc_len=None, acc_rate=None"
     text = f"Req: a Finish! RequestStats({stats})\n"
     trace = one(read(tmp_path, text))
     assert trace.header.source_format == "tokenspeed-request-log"
     assert trace.ints["verify_steps"].tolist() == [NULL] and trace.finish_reason == ["it, stopped"]
-
-
-def test_specbench_scalars_of_forks(tmp_path: Path) -> None:
-    choice = {"index": 0, "summary": "x", "decoding_steps": 3, "new_tokens": 7, "accept_lengths": [2, 4, 1]}
-    trace = one(read(tmp_path, lines({"question_id": 1, "model_id": "m", "choices": [choice]})))
-    assert trace.rounds["al_committed"].tolist() == [2, 4, 1]
-
-
-def test_specbench_overshoot_is_raw_and_is_cut_back(tmp_path: Path) -> None:
-    choice = {"decoding_steps": [3], "new_tokens": [6], "accept_lengths": [2, 2, 4]}
-    trace = one(read(tmp_path, lines({"question_id": 1, "choices": [choice]})))
-    assert trace.rounds["al_raw"].tolist() == [2, 2, 4] and trace.rounds["al_committed"].tolist() == [2, 2, 2]
-    assert trace.rounds["truncated"].tolist() == [0, 0, 1]
-
-
-def test_specbench_prefill_token_outside_the_rounds(tmp_path: Path) -> None:
-    choice = {"decoding_steps": [2], "new_tokens": [6], "accept_lengths": [2, 3]}
-    trace = one(read(tmp_path, lines({"question_id": 1, "choices": [choice]})))
-    assert trace.ints["prefill_in_rounds"].tolist() == [0] and trace.rounds["out_pos"].tolist() == [1, 3]
-
-
-def test_specbench_zero_length_rounds_are_kept_and_counted(tmp_path: Path) -> None:
-    choice = {"decoding_steps": [3], "new_tokens": [4], "accept_lengths": [0, 3, 1]}
-    trace = one(read(tmp_path, lines({"question_id": 1, "choices": [choice]})))
-    assert trace.n_rounds == 3 and trace.problems.counts["al_committed < 1"] == 1
-    assert trace.problems.kept["al_committed < 1"][0].where.endswith("input.txt:1")
-    assert estimate(trace, "al_committed").value == pytest.approx(4 / 3)
-
-
-def test_specbench_truncated_last_line(tmp_path: Path) -> None:
-    record = {"question_id": 1, "choices": [{"decoding_steps": [1], "new_tokens": [4], "accept_lengths": [4]}]}
-    text = lines(record) + json.dumps({**record, "question_id": 2})[:-20]
-    trace = one(read(tmp_path, text))
-    assert trace.n_rounds == 1 and trace.problems.counts["broken line"] == 1
-    assert trace.problems.kept["broken line"][0].where.endswith("input.txt:2")
-
-
-def test_dflash_samples_keep_raw_and_mark_warm_up(tmp_path: Path) -> None:
-    text = json.dumps(
-        {"results": [{"id": 0, "acceptance_lengths": [8, 8], "is_warmup": True, "num_output_tokens": 16},
-                     {"id": 1, "acceptance_lengths": [3, 5], "is_warmup": False, "num_output_tokens": 6}]}
-    )  # fmt: skip
-    trace = one(read(tmp_path, text))
-    assert trace.ints["is_warmup"].tolist() == [1, 0]
-    assert trace.rounds["al_raw"].tolist() == [8, 8, 3, 5] and trace.rounds["al_committed"].tolist() == [8, 8, 3, 3]
-
-
-def test_ddtree_one_row_per_round(tmp_path: Path) -> None:
-    rows = [{"sample_id": 3, "round": n, "acceptance_length": a} for n, a in enumerate((4, 1, 2))]
-    trace = one(read(tmp_path, lines(*rows)))
-    assert trace.rounds["al_raw"].tolist() == [4, 1, 2] and trace.header.truncation == "unknown"
-    assert estimate(trace, "al_raw").value is None and estimate(trace, "al_reported").value == pytest.approx(7 / 3)
 
 
 def test_specforge_mean_over_requests_is_another_number(tmp_path: Path) -> None:
@@ -294,13 +217,6 @@ def test_golden_curves(tmp_path: Path) -> None:
     text = "# Acceptance Length (AL) reference values\nsome-model:\n  thinking_on:\n    1: 1.79\n    2: 2.27\n"
     trace = one(read(tmp_path, text, "golden.yaml"))
     assert trace.request_id == ["some-model thinking_on k=1", "some-model thinking_on k=2"]
-
-
-def test_sglang_gauges_and_verify_calls(tmp_path: Path) -> None:
-    text = 'sglang:spec_accept_length{tp="0"} 2.86\nsglang:spec_verify_calls_total 7\nsglang:spec_num_draft_tokens 4\n'
-    trace = one(read(tmp_path, text))
-    assert trace.ints["verify_steps"].tolist() == [7] and trace.header.k_verify_width == 4
-    assert trace.engine_numbers[0].value == 2.86
 
 
 def test_trtllm_prometheus_and_bench_report(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_every_file_of_the_directory_is_read_and_the_index_itself_is_listed() ->
 def test_negative_counts_and_uncut_turns_are_counted_and_located() -> None:
     (trace,) = load([find("Llama-3-8B-baseline")]).traces
     assert trace.problems.counts["turns cannot be cut"] == 480
-    assert trace.problems.counts["negative count"] == 676
+    assert trace.problems.counts["negative count"] == 646  # lists with a negative number
     assert trace.problems.kept["negative count"][0].where.endswith("baseline.jsonl:1")
     assert "-138" in trace.problems.kept["negative count"][0].message
 

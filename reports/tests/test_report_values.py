@@ -157,3 +157,23 @@ def test_elements_of_an_array_that_are_no_records_are_counted(tmp_path: Path) ->
     path.write_text(json.dumps([detailed(), {"error": "timeout"}, 7, {**detailed(), "id": "b"}], indent=1))
     loaded = load([path])
     assert loaded.traces[0].n_units == 2 and loaded.all_problems().counts == {"unrecognised record": 2}
+
+
+NEGATIVE_MEANS = [
+    "Req: a Finish! RequestStats(status=ok, output_tokens=9, acc_len=-3, acc_rate=0.5)",
+    "Req: a Finish! RequestStats(status=ok, output_tokens=9, acc_len=3, acc_rate=-0.5)",
+    "Decode batch. #running-req: 1, avg_accept_len: -3, accept_rate: 0.5, #queue-req: 0",
+    "sglang:spec_accept_length -3",
+    json.dumps({"meta_info": {"id": "a", "accept_draft_tokens": -3}}),
+]
+
+
+@pytest.mark.parametrize("line", NEGATIVE_MEANS)
+def test_a_negative_mean_or_rate_is_counted_and_read_as_null(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "in.log"
+    path.write_text(line + "\n")
+    loaded = load([path])
+    (problem,) = loaded.all_problems().rows()
+    assert problem.kind in (BAD_VALUE, "unreadable log line") and problem.where == f"{path}:1"
+    for trace in loaded.traces:
+        assert not (trace.reported_mean < 0).any() and not (trace.reported_rate < 0).any() and not trace.engine_numbers
