@@ -66,8 +66,9 @@ PAGES: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
         {0: "no drop", 1: "it dropped"},
     ),
     "train": (("frontier-oracle train --out model --size smoke",), {0: "done"}),
-    "oracle": (("frontier-oracle bench oracle --system frontier --format json",), {0: "done"}),
-    "round": (("frontier-oracle bench round --part books",), {0: "done", 3: CODES[3]}),
+    "bench oracle": (("frontier-oracle bench oracle --system frontier --format json",), {0: "done"}),
+    "bench fuzz": (("frontier-oracle bench fuzz -j 2 --format json",), {0: "done"}),
+    "bench round": (("frontier-oracle bench round --part books",), {0: "done", 3: CODES[3]}),
 }
 
 
@@ -79,11 +80,11 @@ def page(verb: str) -> str:
     return "\n\n".join(["Examples:", *examples, f"Exit codes: {told}."])
 
 
-def attach(app: typer.Typer) -> None:
+def attach(app: typer.Typer, within: str = "") -> None:
     """Give every verb that has a page its page; a group's verbs too."""
     for command in app.registered_commands:
-        if command.name in PAGES:
-            command.epilog = page(command.name)
+        if (verb := f"{within}{command.name}") in PAGES:
+            command.epilog = page(verb)
     for group in app.registered_groups:
         if group.typer_instance is not None:
-            attach(group.typer_instance)
+            attach(group.typer_instance, f"{group.name} ")

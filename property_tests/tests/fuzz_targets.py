@@ -35,7 +35,9 @@ class Dying(Frontier):
         os._exit(3)
 
 
+# A shell that starts a job in the background makes it deaf to an interrupt, and its children with it.
 PROGRAM = """
+import signal
 import sys
 from pathlib import Path
 from frontier_oracle.property_tests.fuzz import units
@@ -43,6 +45,7 @@ from frontier_oracle.property_tests.fuzz.results import Progress
 from frontier_oracle.property_tests.fuzz.run import FuzzOptions, run_fuzz
 from frontier_oracle.property_tests.fuzz.session import Limits
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 system, folder, rounds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 plan = units.Plan(system, 5, True, 2, 12)
 told = Progress(on_change=lambda p: print(p.units, p.label, flush=True))
