@@ -31,7 +31,8 @@ class RuleTest:
     why: str = ""
 
 
-# Scenarios hold on to what their rule speaks of: chunks stand in those of S12..S14 alone, hits in those of S21.
+# Scenarios hold on to what their rule speaks of: chunks stand in those of S12..S14, hits in those of S21. The last
+# of S21 has both: behind a hit only a chunk shorter than the stash leaves in it what the slot's last owner left.
 RULES: tuple[RuleTest, ...] = (
     RuleTest(
         "S1",
@@ -120,6 +121,7 @@ RULES: tuple[RuleTest, ...] = (
         (
             "k4 page4 | a: p14 | b: p13 hit a 11 | b1 a1, b2",
             "k4 page4 | a: p12 | z: p12 | end z | b: p10 hit a 8 | b1, b3",
+            "k4 page4 | a: p12 | z: p12 | end z | b: p10 hit a 8 chunks 1,5 | b1",
         ),
         needs="adopt",
     ),

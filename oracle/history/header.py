@@ -9,7 +9,7 @@ from frontier_oracle.oracle.spec import CacheGroup, Spec
 
 FORMAT = "frontier-oracle/history"
 VERSION = 1
-MOST_K = 1 << 10
+MOST_K, MOST_PAGE = 1 << 10, 1 << 20
 HEADER = ("format", "version", "spec", "engine")
 SPEC = ("k", "steps", "hidden", "conv_width", "groups")
 
@@ -47,4 +47,6 @@ def _group(data: Any) -> CacheGroup:
     size = integer(data, "page_size")
     if size < 1 or (window is not None and integer(data, "window") < 1):
         raise Dirty(f"cache group {data}: page_size and window are at least 1")
+    if size > MOST_PAGE:
+        raise Dirty(f"page_size {size}: expected at most {MOST_PAGE} positions a page")
     return CacheGroup(size, window)

@@ -29,7 +29,7 @@ from frontier_oracle.oracle.history.values import (
 from frontier_oracle.oracle.spec import Spec
 
 # What no engine has: a slip of the log, that would only fill the memory.
-MOST_TOKENS, MOST_PAGES = 1 << 22, 1 << 24
+MOST_TOKENS, MOST_PAGES, MOST_SLOTS = 1 << 22, 1 << 24, 1 << 24
 
 # Optional fields of a call: arrays by row (n), by request of the batch (bs), or in each cache group.
 BY_ROW = ("input_ids", "positions", "hidden", "outputs")
@@ -202,6 +202,8 @@ def _admit(data: Json, line: int) -> Admitted:
         raise Dirty(f"hit {hit} of a prompt of {length}: at least one token is left to compute")
     if "slot" in data and slot < 1:
         raise Dirty(f"slot {slot}: slots of requests count from 1, slot 0 is for padded rows (S20)")
+    if slot >= MOST_SLOTS:
+        raise Dirty(f"slot {slot}: expected at most {MOST_SLOTS - 1}, an index into the request pool")
     return Admitted(line, name_of(data), slot, prompt, length, hit)
 
 

@@ -216,6 +216,7 @@ DIRTY = {
     '{"event": "admit", "request": "a", "prompt": [4294967296]}': "no int32",
     '{"event": "admit", "request": "a", "prompt": [1], "hit": 1}': "at least one token is left",
     '{"event": "admit", "request": "a", "prompt": [1], "slot": 0}': "slot 0 is for padded rows",
+    '{"event": "admit", "request": "a", "prompt": [1], "slot": 2147483648}': "slot 2147483648: expected at most",
     '{"event": "admit", "request": "a", "prompt_len": "12"}': "'12', expected int",
     '{"event": "admit", "request": "a", "prompt_len": 99999999999}': "a prompt of 99999999999 tokens",
     '{"event": "admit", "request": "a", "prompt": []}': "a prompt of 0 tokens",
@@ -261,6 +262,7 @@ def test_a_field_is_logged_always_or_never(tmp_path: Path) -> None:
         (HEAD.replace('"k": 4', '"k": 4, "tree": 1'), "unknown field 'tree'"),
         (HEAD.replace('"k": 4', '"k": 4, "hidden": "both"'), "'both', expected chain"),
         (HEAD.replace('"k": 4', '"k": 4, "groups": [{"page_size": 0}]'), "at least 1"),
+        (HEAD.replace('"k": 4', '"k": 4, "groups": [{"page_size": 1099511627776}]'), "at most 1048576 positions"),
     ],
 )
 def test_what_is_no_history_is_refused(head: str, said: str, tmp_path: Path) -> None:

@@ -130,6 +130,7 @@ def test_the_table_is_the_rules_of_the_semantics() -> None:
         ("stash_not_rolled", "S8"),
         ("host_max", "S24"),
         ("ring_not_restored", "S21"),
+        ("slot_not_reset_after_hit", "S21"),
     ],
 )
 def test_a_rule_fails_on_a_fault_of_its_kind(id: str, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
