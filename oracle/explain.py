@@ -204,7 +204,7 @@ def _values(finding: Finding, played: Played) -> tuple[Value, Value]:
         return Value(None, "no write, and conv slot 0"), (
             Value(rows, "rows that store") if rows else Value(detail.get("conv_slot"), "conv slot")
         )
-    wanted, found = SAID.get(code, ("what the rule says", "something else"))
+    wanted, found = detail.get("words") or SAID.get(code, ("what the rule says", "something else"))
     return Value(want, wanted), Value(got, found)
 
 

@@ -35,6 +35,8 @@ def read_header(data: Json) -> tuple[Spec, str]:
     width, k = integer(spec, "conv_width", 1), integer(spec, "k")
     if max(k, width) > MOST_K:
         raise Dirty(f"k {k} and conv_width {width}: expected at most {MOST_K}")
+    if integer(spec, "steps", 1) < 1:
+        raise Dirty(f"steps {spec['steps']}: expected 1..k, or none for k-1")
     made = Spec(k, integer(spec, "steps", 0), hidden, width, tuple(groups))
     return made, string(data, "engine", "")
 

@@ -61,10 +61,16 @@ def array_of(value: Any, what: str, shape: tuple[int | None, ...], kind: str, ex
     if array.size == 0 and array.ndim == len(shape):
         array = array.astype(np.int64 if kind == "i" else bool)
     fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
-    if array.dtype.kind != kind or not fits:
+    if array.dtype.kind != kind or not fits or (kind == "i" and _holds_bool(value)):
         got = "x".join(map(str, array.shape)) or "a single value"
-        raise Dirty(f"{what} is {got} of {array.dtype}, expected {expected}, shape {lengths}")
+        mixed = " and bool" if array.dtype.kind == "i" and _holds_bool(value) else ""
+        raise Dirty(f"{what} is {got} of {array.dtype}{mixed}, expected {expected}, shape {lengths}")
     return array
+
+
+def _holds_bool(value: Any) -> bool:
+    """numpy takes true among integers for 1."""
+    return isinstance(value, bool) or (isinstance(value, list) and any(map(_holds_bool, value)))
 
 
 def integers(value: Any, what: str, shape: tuple[int | None, ...]) -> I64:

@@ -262,6 +262,7 @@ def test_a_field_is_logged_always_or_never(tmp_path: Path) -> None:
         (HEAD.replace('"k": 4', '"k": 4, "tree": 1'), "unknown field 'tree'"),
         (HEAD.replace('"k": 4', '"k": 4, "hidden": "both"'), "'both', expected chain"),
         (HEAD.replace('"k": 4', '"k": 4, "groups": [{"page_size": 0}]'), "at least 1"),
+        (HEAD.replace('"k": 4', '"k": 4, "steps": 0'), "steps 0: expected 1..k"),
         (HEAD.replace('"k": 4', '"k": 4, "groups": [{"page_size": 1099511627776}]'), "at most 1048576 positions"),
     ],
 )

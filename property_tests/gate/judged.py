@@ -51,9 +51,15 @@ def weigh(system: SystemUnderTest, scenario: Scenario, outcome: Outcome) -> Judg
     absent = tuple(replace(f, detail={"because": "declared, but it did not happen"}) for f in compared.missing)
     undeclared = compared.undeclared or absent
     if not undeclared and compared.entries:
-        differing = outcome.cause_entries() ^ prediction.outcome.cause_entries()
+        shown, declared = outcome.cause_entries(), prediction.outcome.cause_entries()
+        differing = shown ^ declared
         round_, e = min(differing, key=lambda pair: (pair[0], pair[1].request, pair[1].depth, pair[1].position))
-        detail = {"because": f"{compared.entries} cause entries differ from the declared set"}
+        words = ("right after this round, or tainted by others", "a cause of its own")
+        detail = {
+            "because": f"{compared.entries} cause entries differ from the declared set ({system.design.name}): "
+            f"{len(shown - declared)} more than declared, {len(declared - shown)} declared and not there",
+            "words": words if (round_, e) in shown else words[::-1],
+        }
         undeclared = (Finding("FO201", round_, e.request, e.depth, e.position, detail),)
     return Judged(outcome, undeclared, tuple((f, prediction.ids[f.key]) for f in compared.declared))
 
