@@ -115,8 +115,11 @@ def _answer(results: Sequence[Result]) -> Iterator[str]:
     for result in results[1:]:
         rounds = sum(row["verify_rounds"] for row in result["designs"] if row["name"] in exact_names(result))
         yield f"- {_title(result)}: exact in every one of {rounds:,} request-rounds are {_listed(exact_names(result))}."
-    same = all(row["output_is_the_targets"] for result in results for row in result["designs"])
-    yield "- Every design put out the target's own text." if same else "- **Outputs differ from the target's own.**"
+    same = [row["output_is_the_targets"] for result in results for row in result["designs"]]
+    if False in same:
+        yield "- **Outputs differ from the target's own.**"
+    else:
+        yield "- Every design put out the target's own text." if all(same) else "- Outputs were not compared."
 
 
 def _how(result: Result, name: str) -> str:
@@ -135,7 +138,7 @@ def _overall(designs: Sequence[Row]) -> Iterator[str]:
     yield "| --- | --- | --- | ---: | ---: | --- | ---: |"
     for row in designs:
         rows = f"{row['rows'] / row['verify_rounds']:.0f}" if row["rows"] is not None else "-"
-        output = "the target's" if row["output_is_the_targets"] else "**differs**"
+        output = {True: "the target's", False: "**differs**", None: "not compared"}[row["output_is_the_targets"]]
         yield (
             f"| `{row['name']}` | {_interval(row['accept_length'])} | {_percent_interval(row['change'])} | "
             f"{row['verify_rounds']:,} | {row['rounds_as_ideal'] / row['verify_rounds']:.1%} | {output} | {rows} |"

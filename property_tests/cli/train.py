@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from frontier_oracle.reference_impl.model.train.loop import OnStep
 
 EVERY_SECONDS = 10.0
+LARGEST_SEED = 2**62  # what torch draws from has 64 bits, and each part takes a number of its own
 
 
 class Size(StrEnum):
@@ -63,6 +64,8 @@ def train(
     for option, value in (("--steps", steps), ("--max-time", max_time), ("--seed", seed)):
         if value < 0:
             raise UsageError(f"{option} {value}: expected 0 or more")
+    if seed >= LARGEST_SEED:
+        raise UsageError(f"--seed {seed}: expected less than {LARGEST_SEED}")
     from frontier_oracle.reference_impl.model import smollm2
     from frontier_oracle.reference_impl.model.train import corpus, loop
     from frontier_oracle.reference_impl.model.train.recipe import SIZES

@@ -62,7 +62,7 @@ def _row(done: Simulation, run: DesignRun, ideal: DesignRun, rates: list[int]) -
         "tokens": run.tokens,
         "verify_rounds": run.verify_rounds,
         "rounds_as_ideal": run.equal_rounds,
-        "output_is_the_targets": not done.findings.get(run.name),
+        "output_is_the_targets": None if run.name not in done.findings else not done.findings[run.name],
         "accept_length": _mean(mine),
         "change": _change(best, mine),
         "depths": [_depth(run.requests, hits, depth) for depth in range(done.options.k - 1)],

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from torch import Tensor
+
 from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig, DraftModel, ExtendBatch, ForwardInputs
 from frontier_oracle.oracle.designs import DESIGNS, Design
 from frontier_oracle.oracle.errors import HiddenSemanticUnsupported, UsageError
 from frontier_oracle.oracle.executor import spec_for
 from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.property_tests.registry import BUILT_IN, load_system
-from frontier_oracle.property_tests.shield import Factory, shielded
+from frontier_oracle.property_tests.shield import AdapterError, Factory, shielded
 from frontier_oracle.reference_impl import generic
 
 TARGET, RECOMPUTE, GENERIC = "target", "recompute", "generic:"
@@ -65,8 +67,9 @@ class SystemDrafter:
 
     plain = recomputes = False
 
-    def __init__(self, system: Any, model: CountedModel, spec: Spec) -> None:
+    def __init__(self, system: Any, model: CountedModel, spec: Spec, vocabulary: int) -> None:
         self.system, self.model = system, model
+        self.columns, self.vocabulary = 1 + spec.steps, vocabulary
         design = DESIGNS.get(getattr(system, "declares", ""))
         scheduled = design is not None and design.stash_validity == "scheduler"
         self.last_chunk_at_least = spec.steps if scheduled else 0
@@ -74,13 +77,26 @@ class SystemDrafter:
 
     def extend(self, batch: ExtendBatch) -> Rows:
         before = self.model.rows
-        returned: Rows = self.system.extend(batch).tolist()
+        returned: Rows = self._checked("extend()", self.system.extend(batch), len(batch.is_final))
         self.model.rows = before
         return returned
 
     def decode(self, batch: DecodeBatch) -> Rows:
-        returned: Rows = self.system.decode(batch).tolist()
-        return returned
+        return self._checked("decode()", self.system.decode(batch), len(batch.seq_lens))
+
+    def _checked(self, call: str, returned: Any, requests: int) -> Rows:
+        """Its rows on the host, if they are what S10 asks for: integers [requests, 1 + steps], drafts in the
+        vocabulary. A prompt's inner chunks may return anything there: nobody verifies those drafts."""
+        shape = (requests, self.columns)
+        if not isinstance(returned, Tensor) or returned.is_floating_point() or returned.shape != shape:
+            got = (
+                f"{returned.dtype} {tuple(returned.shape)}" if isinstance(returned, Tensor) else type(returned).__name__
+            )
+            raise AdapterError(f"the system's {call} returned {got}; expected integers {shape}: [requests, 1 + steps]")
+        rows: Rows = returned.tolist()
+        if call == "decode()" and not all(0 <= token < self.vocabulary for row in rows for token in row[1:]):
+            raise AdapterError(f"the system's {call} returned a draft outside 0..{self.vocabulary - 1}")
+        return rows
 
 
 class CountedModel:
@@ -120,7 +136,8 @@ class Named:
         if self.name.startswith("cuda_") and config.dtype == "float64":
             raise UsageError(f"{self.name} holds bfloat16, float16 or float32: serve it with --dtype float32")
         counted = CountedModel(model)
-        return SystemDrafter(shielded(self.factory)(config, counted), counted, config.spec)
+        vocabulary = len(model.target.embedding.weight)  # type: ignore[attr-defined]
+        return SystemDrafter(shielded(self.factory)(config, counted), counted, config.spec, vocabulary)
 
 
 def chain_designs() -> list[str]:

@@ -112,7 +112,7 @@ class Engine:
                 input_ids=self._ints(sum(ids, [])),
                 next_ids=self._ints(following),
                 sampled_ids=sampled[:, 0].int(),
-                hidden=hidden,
+                hidden=hidden.clone(),  # what the drafter does to it must not reach the ideal
                 seq_lens=self._ints(ends),
                 page_table=tuple(tables[1:]),
             )

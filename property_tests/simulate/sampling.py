@@ -56,7 +56,9 @@ class Sampling:
 
     def distribution(self, logits: Tensor) -> Tensor:
         """What a token is drawn from. [n, V] -> [n, V] float64, not renormalised after top-p."""
-        p = (logits.double() / self.temperature).softmax(-1)
+        wide = logits.double()
+        # Less the largest first, so that no temperature, however low, divides to infinity.
+        p = ((wide - wide.amax(-1, keepdim=True)) / self.temperature).softmax(-1)
         if self.top_p < 1:
             ranked, order = p.sort(dim=-1, descending=True, stable=True)
             before = ranked.cumsum(-1) - ranked

@@ -67,6 +67,13 @@ def test_positions_and_rates_cover_the_same_rounds() -> None:
         assert sum(b["rounds"] for b in row["positions"]) == sum(b["rounds"] for b in row["rates"]) > 0
 
 
+def test_an_output_that_was_not_compared_is_not_called_the_targets() -> None:
+    without = run(["frontier", "recompute"], prompts(5, 13), max_tokens=6)
+    assert [row["output_is_the_targets"] for row in ab.compare(without)] == [None, None]
+    assert rows()["frontier"]["output_is_the_targets"] is False, "forced accepts are not lossless"
+    assert ab.compare(run(["target", "recompute"], prompts(5, 13), max_tokens=6))[0]["output_is_the_targets"] is True
+
+
 def test_it_needs_the_ideal() -> None:
     with pytest.raises(UsageError, match="recompute"):
         ab.compare(run(["frontier"], prompts(2, 13)))

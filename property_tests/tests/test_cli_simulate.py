@@ -102,6 +102,15 @@ def test_a_file_is_cut_into_pieces_that_follow_each_other(tmp_path: Path) -> Non
     ]
 
 
+def test_files_of_one_name_are_told_apart_and_one_named_twice_counts_once(tmp_path: Path) -> None:
+    paths = [tmp_path / "x" / "a", tmp_path / "y" / "a"]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_bytes(b"abcdef")
+    found = cut([*paths, paths[0]], list, 3)
+    assert [p.name for p in found] == [f"{path.as_posix()}:{i}" for path in paths for i in range(2)]
+
+
 def test_of_many_pieces_evenly_spaced_ones_are_taken(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(bytes(range(1, 41)))
     assert [p.name for p in cut([tmp_path / "a"], list, 4, limit=4)] == ["a:0", "a:2", "a:5", "a:7"]

@@ -59,6 +59,7 @@ def test_what_train_refuses(text: Path, tmp_path: Path, capsys: Capture, monkeyp
     command = ["train", "--size", "smoke", "--text", str(text), "--out", str(tmp_path / "out")]
     assert "--device tpu: expected cpu or cuda" in refused([*command, "--device", "tpu"], capsys)
     assert "--steps -1: expected 0 or more" in refused([*command, "--steps", "-1"], capsys)
+    assert "expected less than" in refused([*command, "--seed", str(2**62)], capsys)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert "torch sees no CUDA device" in refused([*command, "--device", "cuda"], capsys, code=3)
     assert "no such folder" in refused([*command, "--text", str(tmp_path / "nowhere")], capsys)

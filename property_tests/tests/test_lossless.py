@@ -88,6 +88,11 @@ def test_top_p_keeps_the_smallest_set_that_reaches_it() -> None:
     assert Sampling().tokens(greedy, torch.zeros(1, dtype=torch.float64)).tolist() == [1]
 
 
+def test_a_temperature_next_to_zero_is_greedy() -> None:
+    logits = torch.tensor([[-800.0, 900.0, 899.0]])
+    assert Sampling(1e-310).distribution(logits).tolist() == [[0.0, 1.0, 0.0]]
+
+
 def test_accept_lengths_stop_at_the_first_miss_and_at_what_was_drafted() -> None:
     candidates = torch.tensor([[9, 1, 2, 3], [9, 1, 2, 3], [9, 5, 2, 3], [9, 0, 0, 0]])
     tokens = torch.tensor([[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 4], [0, 0, 0, 0]])

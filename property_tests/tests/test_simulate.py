@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
+from frontier_oracle.oracle.contract import DecodeBatch, ExtendBatch
 from frontier_oracle.oracle.errors import HiddenSemanticUnsupported, UsageError
+from frontier_oracle.property_tests.shield import AdapterError
 from frontier_oracle.property_tests.simulate.drafters import chain_designs, resolve
 from frontier_oracle.property_tests.simulate.memory import Memory
 from frontier_oracle.property_tests.simulate.requests import CONTEXT, EOS, LENGTH, chunk_lengths
-from frontier_oracle.property_tests.simulate.run import serve
+from frontier_oracle.property_tests.simulate.run import serve, simulate
 from frontier_oracle.property_tests.tests.small_model import OPTIONS, SMALL, accepts, forced, prompts, run, small_model
 from frontier_oracle.reference_impl.frontier import Frontier
 
@@ -82,6 +85,38 @@ def test_a_drafter_that_keeps_a_stale_stash_is_seen() -> None:
 
     done = serve(model, planted, served, OPTIONS, Ideal(model.target, model.chain, 3), forced())
     assert done.equal_rounds is not None and done.equal_rounds < done.verify_rounds
+
+
+def test_a_drafter_that_damages_what_it_is_given_does_not_reach_the_ideal() -> None:
+    class Damages(Frontier):
+        def extend(self, batch: ExtendBatch) -> Tensor:
+            batch.hidden.mul_(-0.5)
+            return super().extend(batch)
+
+    planted = replace(resolve("frontier"), name="damages", factory=Damages)
+    done = simulate(small_model(), [planted, resolve("frontier")], prompts(4, 21), OPTIONS, forced())
+    equal = {run.name: run.equal_rounds == run.verify_rounds for run in done.runs}
+    assert equal == {"damages": False, "frontier": True}
+
+
+@pytest.mark.parametrize(
+    "returned, says",
+    [
+        (lambda rows: rows[:, :2], "expected integers"),
+        (lambda rows: rows[:1], "expected integers"),
+        (lambda rows: rows.double(), "torch.float64"),
+        (lambda rows: None, "returned NoneType"),
+        (lambda rows: rows + 1000, "outside 0..11"),
+        (lambda rows: rows * 0 - 1, "outside 0..11"),
+    ],
+)
+def test_drafts_that_are_none_are_the_adapters_fault(returned: Callable[[Tensor], object], says: str) -> None:
+    class Wrong(Frontier):
+        def decode(self, batch: DecodeBatch) -> object:
+            return returned(super().decode(batch))
+
+    with pytest.raises(AdapterError, match=says):
+        serve(small_model(), replace(resolve("frontier"), factory=Wrong), prompts(4, 21), OPTIONS)
 
 
 def test_an_output_ends_at_eos_at_its_limit_or_with_the_context() -> None:

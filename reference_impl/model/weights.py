@@ -75,18 +75,21 @@ def load(path: str | Path | None = None, dtype: str = "float32", device: str = "
     files = sorted(folder.glob(SHARDS))
     if not files:
         raise WeightsError(f"{folder}: no {SHARDS} there; expected a folder that 'frontier-oracle train' wrote")
-    config, tensors, numbers = None, dict[str, Tensor](), set[str]()
+    config, tensors, numbers, wholes = None, dict[str, Tensor](), set[str](), set[str | None]()
     for file in files:
         metadata, part = _read(file)
         try:
             read = ModelConfig.from_json(metadata["config"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             raise WeightsError(f"{file}: no usable model configuration in its metadata ({error})") from None
         if config not in (None, read):
             raise WeightsError(f"{file}: its configuration differs from {files[0].name}'s: shards of two models")
         config = read
+        wholes.add(metadata.get("model_sha256"))  # the bundled shards are older than it
+        if len(wholes) > 1:
+            raise WeightsError(f"{file}: another model's than {files[0].name}, of the same shape: shards of two models")
         tensors |= part
-        numbers.add(metadata["shard"])
+        numbers.add(metadata.get("shard", "without a number"))
     wanted = {f"{i + 1}/{len(files)}" for i in range(len(files))}
     if config is None or numbers != wanted:
         raise WeightsError(f"{folder}: holds shards {', '.join(sorted(numbers))}; expected {', '.join(sorted(wanted))}")
@@ -101,11 +104,12 @@ def save(model: Model, folder: str | Path, dtype: str = "bfloat16") -> list[Path
         old.unlink()
     kind = getattr(torch, dtype)
     shards = _shards((name, t.detach().to("cpu", kind).contiguous()) for name, t in model.tensors().items())
+    whole = _digest({name: tensor for shard in shards for name, tensor in shard.items()})
     paths = []
     for i, shard in enumerate(shards):
         path = folder / f"model-{i + 1}-of-{len(shards)}.safetensors"
         metadata = {"format": FORMAT, "config": model.config.to_json(), "shard": f"{i + 1}/{len(shards)}"}
-        save_file(shard, path, metadata | {"sha256": _digest(shard)})
+        save_file(shard, path, metadata | {"sha256": _digest(shard), "model_sha256": whole})
         paths.append(path)
     return paths
 
@@ -169,5 +173,5 @@ def _digest(tensors: dict[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name in sorted(tensors):
         digest.update(name.encode())
-        digest.update(tensors[name].contiguous().view(torch.uint8).numpy().tobytes())
+        digest.update(tensors[name].contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from frontier_oracle.oracle.errors import UsageError
@@ -108,6 +109,31 @@ def test_incomplete_and_mixed_weights_are_refused(tmp_path: Path, monkeypatch: p
         load(tmp_path)
     first.write_bytes(whole)
     load(tmp_path)
+
+
+def test_shards_of_two_models_of_one_shape_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "SHARD_BYTES", 8000)
+    first, *_ = save(random_model(TINY), tmp_path)
+    stranger, *_ = save(random_model(TINY, seed=1), tmp_path / "other")
+    first.write_bytes(stranger.read_bytes())
+    with pytest.raises(WeightsError, match="two models"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes, says",
+    [
+        ({"shard": None}, "without a number"),
+        ({"config": TINY.to_json().replace(f'"heads": {TINY.heads}', '"heads": 0')}, "no usable"),
+    ],
+)
+def test_metadata_that_cannot_be_are_refused(tmp_path: Path, changes: dict[str, str | None], says: str) -> None:
+    (path,) = save(random_model(TINY), tmp_path)
+    with safe_open(path, framework="pt") as opened:
+        metadata = opened.metadata() | changes
+    save_file(load_file(path), path, {key: value for key, value in metadata.items() if value is not None})
+    with pytest.raises(WeightsError, match=says):
+        load(tmp_path)
 
 
 def test_tensors_that_do_not_fit_are_refused(tmp_path: Path) -> None:

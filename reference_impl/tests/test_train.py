@@ -79,6 +79,29 @@ def test_a_run_in_stretches_equals_one_in_one_go(tmp_path: Path, text: Corpus) -
     assert again.done and again.seconds == whole.seconds
 
 
+def test_a_run_killed_between_checkpoint_and_weights_writes_them_when_called_again(
+    tmp_path: Path, text: Corpus
+) -> None:
+    run = loop.train(TINY, text, tmp_path)
+    for file in tmp_path.glob(weights.SHARDS):
+        file.unlink()
+    assert loop.train(TINY, text, tmp_path).done
+    saved = weights.load(tmp_path, "bfloat16").tensors()
+    assert all(torch.equal(t.bfloat16(), saved[name]) for name, t in run.model.tensors().items())
+
+
+def test_what_is_no_file_is_no_text_and_any_name_will_do(tmp_path: Path) -> None:
+    for i in range(40):
+        (tmp_path / f"m{i}.py").write_text("x = 1\n")
+    before = corpus.read_corpus(tmp_path)
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere")
+    assert corpus.read_corpus(tmp_path).facts() == before.facts()
+    (tmp_path / "n\udcff.py").write_text("x = 1\n")
+    found = corpus.read_corpus(tmp_path)
+    assert found.train.files + found.held_out.files == 41
+
+
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path, text: Corpus) -> None:
     loop.train(TINY, text, tmp_path)
     with pytest.raises(UsageError, match="another recipe or text"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -62,7 +63,7 @@ def read_corpus(folder: Path, encode: Encode = as_bytes) -> Corpus:
     """All .py files below ``folder``, in order of their paths. Raises UsageError where one part would be empty."""
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder")
-    paths = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
+    paths = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py") if path.is_file())
     chosen = [path for path in paths if not path.startswith(LEFT_OUT) and not path.startswith("_sysconfigdata")]
     parts = []
     for held_out in (False, True):
@@ -76,14 +77,14 @@ def read_corpus(folder: Path, encode: Encode = as_bytes) -> Corpus:
 
 def is_held_out(path: str) -> bool:
     """One file in sixteen, by a hash of its path, so that a file stays on its side whatever stands beside it."""
-    return hashlib.sha256(path.encode()).digest()[0] < HELD_OUT_PART * 256
+    return hashlib.sha256(os.fsencode(path)).digest()[0] < HELD_OUT_PART * 256
 
 
 def pack(files: list[tuple[str, bytes]], encode: Encode = as_bytes) -> Part:
     """(path, content) pairs as one run of tokens."""
     digest = hashlib.sha256()
     for path, content in files:
-        digest.update(f"{path}\0{len(content)}\0".encode())
+        digest.update(os.fsencode(path) + f"\0{len(content)}\0".encode())
         digest.update(content)
     contents = [content for _, content in files]
     return Part(np.concatenate(encode(contents)), len(files), sum(map(len, contents)), digest.hexdigest())

@@ -66,6 +66,8 @@ def train(
         checkpoint.restore(out, trainer.named, trainer.optimizer)
         run.steps, run.seconds = progress["steps"], progress["seconds"]
         run.curve, run.evaluations = [tuple(point) for point in progress["curve"]], progress["evaluations"]
+        if run.steps == recipe.steps:  # a run killed behind its last checkpoint may have left other weights, or none
+            weights.save(run.model, out)
     started, before = time.monotonic(), run.seconds
     every = max(1, recipe.steps // CURVE_POINTS)
     while run.steps < recipe.steps:
