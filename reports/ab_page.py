@@ -128,7 +128,7 @@ def _how(result: Result, name: str) -> str:
     return (
         f"{served['prompts']} prompts of at most {result['prompt_tokens']} tokens ({chunk}), up to {o['max_tokens']} "
         f"tokens of output each, {served['tokens']:,} in all; k={o['k']}, batch {o['batch']}, {o['dtype']} on "
-        f"{o['device']}; {len(result['files'])} source files of this package; {result['date']}, commit "
+        f"{o['device']}; sources of this package under {len(result['files'])} file names; {result['date']}, commit "
         f"{result['environment'].get('commit', '')}. Kept in `reports/results/{name}`."
     )
 
