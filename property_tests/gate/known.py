@@ -36,6 +36,9 @@ KNOWN: dict[str, str] = {
     "batch of 4, then 3 in the same bucket": (
         "k4 page4 | a: p4 | b: p5 | c: p6 | d: p7 | a2 b1 c3 d4, c1 a2 b3, d2 b1 a4, a1"
     ),
+    "a window narrower than the conv, resumed": (
+        "k2 page2w1 | a: p7 | a2, a2 | preempt a | a: resume hit a 5 chunks 5,7 | a2, a1"
+    ),
     "slot reuse without a hit": "k4 page4 | a: p9 | a2, a3 | end a | b: p2 chunks 1,1 | b1, b1, b4",
     "ring of pages and conv ring wrap": "k4 page4w8,16 | a: p6 | a4, a4, a4, a4, a4, a4, a1, a1",
     "page boundary crossed by a window": "k4 page4 | a: p6 | a1, a1, a1, a1 | b: p9 hit a 8 | b1 a1",
