@@ -83,10 +83,10 @@ class Table:
         page = self.page_at(position)
         return page * size + position % size if page else -1
 
-    def retains(self, length: int, window: int | None) -> bool:
-        """Whether every position a reader at ``length`` can need still stands in this table."""
+    def retains(self, length: int, reach: int | None) -> bool:
+        """Whether the ``reach`` positions below ``length`` (None: all) still stand in this table."""
         size = self.pool.group.page_size
-        first = 0 if window is None else max(0, length - window)
+        first = 0 if reach is None else max(0, length - reach)
         return first // size + self.cols >= self.reached
 
     def adopt(self, donor: Table, length: int) -> list[int]:

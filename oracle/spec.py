@@ -92,3 +92,9 @@ class Spec:
     def window_of(self, depth: int) -> int | None:
         """Attention window of a depth (None = full history)."""
         return self.groups[self.group_of(depth)].window
+
+    @property
+    def reaches(self) -> tuple[int | None, ...]:
+        """How many positions below its end a donor must still hold, by group, for a prefix hit: the attention window,
+        or the taps where they reach further; None for full history (S18, S21)."""
+        return tuple(None if g.window is None else max(g.window, self.taps) for g in self.groups)

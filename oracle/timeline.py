@@ -184,9 +184,7 @@ class Timeline:
         """The length the prefix cache gives: what its policy says, where the donor's rings of pages still have it."""
         assert event.like is not None
         length = self.policy.hit(self.spec, event.like[1], donor.computed, event.prompt)
-        # Entries count as live while a tap can reach their row: a window narrower than the conv keeps as many.
-        reach = [None if g.window is None else max(g.window, self.spec.taps) for g in self.spec.groups]
-        kept = all(t.retains(length, r) for t, r in zip(donor.tables, reach, strict=True))
+        kept = all(t.retains(length, reach) for t, reach in zip(donor.tables, self.spec.reaches, strict=True))
         return length if kept else 0
 
     def _leave(self, name: str, kept: bool) -> Released:

@@ -55,7 +55,7 @@ def test_a_ring_that_moved_on_retains_only_what_stands() -> None:
     group = CacheGroup(2, window=2)
     table = Table(PagePool(group, num_pages=40), cols=group.cols(99, k=2))
     table.ensure(table.cols * 2)
-    assert table.retains(4, window=2)
+    assert table.retains(4, reach=2)
     table.ensure(table.cols * 2 + 6)
-    assert not table.retains(4, window=2)
+    assert not table.retains(4, reach=2)
     assert table.logical_pages()[0] == 0

@@ -73,8 +73,8 @@ class Memory:
             shared += 1
         length = self.unit.hit(self.spec, shared, donor.computed, len(tokens))
         length -= length % self.page_size
-        groups = (None, *(group.window for group in self.spec.groups))
-        kept = all(t.retains(length, window) for t, window in zip(donor.tables, groups, strict=True))
+        reaches = (None, *self.spec.reaches)
+        kept = all(t.retains(length, reach) for t, reach in zip(donor.tables, reaches, strict=True))
         return length if kept else 0
 
     def leave(self, holding: Holding) -> None:
