@@ -12,7 +12,7 @@ import numpy as np
 
 from frontier_oracle.oracle.language import parse, render
 from frontier_oracle.oracle.play import play
-from frontier_oracle.oracle.rules import RULES
+from frontier_oracle.oracle.rules import Finding
 from frontier_oracle.oracle.scenario import Admit, Decode, Resume, Scenario
 from frontier_oracle.oracle.spec import Spec
 from frontier_oracle.oracle.timeline import Timeline
@@ -24,7 +24,7 @@ from frontier_oracle.property_tests.exhaustive import all_accepts, run_exhaustiv
 from frontier_oracle.property_tests.gate.judged import Judged, describe, judge, report_failure
 from frontier_oracle.property_tests.gate.known import KNOWN
 from frontier_oracle.property_tests.gate.replays import replay_differs
-from frontier_oracle.property_tests.gate.results import CheckResult, FindingReport
+from frontier_oracle.property_tests.gate.results import CheckResult, FindingReport, reported
 from frontier_oracle.property_tests.gate.system import SystemUnderTest
 from frontier_oracle.property_tests.registry import EAGER, load_system
 from frontier_oracle.property_tests.shield import device_of, on_device
@@ -240,8 +240,7 @@ def _take_text(tally: Tally, system: SystemUnderTest, text: str, what: str) -> N
 
 
 def _plain(code: str, scenario: str, because: str) -> FindingReport:
-    rule = RULES[code]
-    return FindingReport(code, rule.title, rule.rule, False, -1, "", -1, -1, {"because": because}, scenario)
+    return reported(Finding(code, -1, "", detail={"because": because}), scenario=scenario)
 
 
 def shards(total: int, parts: int) -> Iterator[tuple[int, int]]:

@@ -9,10 +9,10 @@ from frontier_oracle.oracle.deviations import compare as compare_sets
 from frontier_oracle.oracle.deviations import predict
 from frontier_oracle.oracle.language import render
 from frontier_oracle.oracle.play import Outcome
-from frontier_oracle.oracle.rules import RULES, Finding
+from frontier_oracle.oracle.rules import Finding
 from frontier_oracle.oracle.scenario import Scenario
 from frontier_oracle.property_tests.driver import run_scenario
-from frontier_oracle.property_tests.gate.results import FindingReport
+from frontier_oracle.property_tests.gate.results import FindingReport, reported
 from frontier_oracle.property_tests.gate.shrink_budget import allowance
 from frontier_oracle.property_tests.gate.system import SystemUnderTest
 from frontier_oracle.property_tests.shield import AdapterError
@@ -98,18 +98,5 @@ def describe(
     system: SystemUnderTest, scenario: Scenario, finding: Finding, original: str = "", declared: bool = False
 ) -> FindingReport:
     """A finding as it is shown."""
-    rule, text = RULES[finding.code], render(scenario)
-    return FindingReport(
-        code=finding.code,
-        title=rule.title,
-        rule=rule.rule,
-        declared=declared,
-        round=finding.round,
-        request=finding.request,
-        depth=finding.depth,
-        position=finding.position,
-        detail=finding.detail,
-        scenario=text,
-        original=original,
-        replay=replay_command(system.name, text),
-    )
+    text = render(scenario)
+    return reported(finding, declared, text, original, replay_command(system.name, text))

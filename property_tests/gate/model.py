@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from frontier_oracle import oracle
-from frontier_oracle.oracle.rules import RULES, Finding
-from frontier_oracle.property_tests.gate.results import CheckResult, FindingReport, ModelResult, MutantResult
+from frontier_oracle.oracle.rules import Finding
+from frontier_oracle.property_tests.gate.results import CheckResult, FindingReport, ModelResult, MutantResult, reported
 from frontier_oracle.property_tests.simulate.drafters import TARGET, resolve
 from frontier_oracle.property_tests.simulate.lossless import compare_outputs, relaxed
 from frontier_oracle.property_tests.simulate.prompts import Prompt, cut
@@ -43,13 +43,13 @@ def judge_served(model: Model, prompts: Sequence[Prompt], options: Options) -> M
 
 
 def _check(done: Simulation, run: DesignRun) -> CheckResult:
-    findings = [_report(finding) for finding in done.findings[run.name][:1]]
+    findings = [reported(finding) for finding in done.findings[run.name][:1]]
     equal, rounds = run.equal_rounds or 0, run.verify_rounds
     if run.name in EXACT and equal < rounds:
         findings.append(_drafts_differ(run, equal))
     if run.name == STALE and equal == rounds:
         because = "a design that keeps stale entries drafted as a recomputation does in every round: nothing was tested"
-        findings.append(_report(Finding("FO201", -1, "", detail={"because": because})))
+        findings.append(reported(Finding("FO201", -1, "", detail={"because": because})))
     note = f"accept length {run.accept_length:.3f}, drafts as recomputed in {equal:,} of {rounds:,} verify rounds"
     return CheckResult(
         f"serve {run.name}", "model", len(done.prompts), rounds, tuple(findings), run.seconds, notes=(note,)
@@ -66,28 +66,13 @@ def _drafts_differ(run: DesignRun, equal: int) -> FindingReport:
         "got": v.drafts[depth],
         "because": f"{run.verify_rounds - equal} of {run.verify_rounds} rounds were not drafted as from scratch (S3)",
     }
-    return _report(Finding("FO201", round_, request.prompt.name, depth, v.frontier - 1, detail))
+    return reported(Finding("FO201", round_, request.prompt.name, depth, v.frontier - 1, detail))
 
 
 def _fault(done: Simulation, planted: Simulation) -> MutantResult:
     found = compare_outputs(done.run(TARGET).requests, planted.runs[0].requests)
     got = found[0].code if found else ""
     return MutantResult(FAULT, EXACT[0], "FO501", got, rounds=planted.runs[0].verify_rounds)
-
-
-def _report(finding: Finding) -> FindingReport:
-    rule = RULES[finding.code]
-    return FindingReport(
-        code=finding.code,
-        title=rule.title,
-        rule=rule.rule,
-        declared=False,
-        round=finding.round,
-        request=finding.request,
-        depth=finding.depth,
-        position=finding.position,
-        detail=finding.detail,
-    )
 
 
 def _opening(done: Simulation) -> str:

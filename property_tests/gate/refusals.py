@@ -10,9 +10,9 @@ from typing import Any
 from frontier_oracle.oracle.contract import MediaIds
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.oracle.language import parse
-from frontier_oracle.oracle.rules import RULES
+from frontier_oracle.oracle.rules import Finding
 from frontier_oracle.oracle.timeline import Timeline
-from frontier_oracle.property_tests.gate.results import CheckResult, FindingReport
+from frontier_oracle.property_tests.gate.results import CheckResult, FindingReport, reported
 from frontier_oracle.property_tests.gate.system import SystemUnderTest
 from frontier_oracle.property_tests.probe import DigestProbe
 from frontier_oracle.property_tests.shield import placed_config
@@ -59,9 +59,8 @@ def _ask(system: SystemUnderTest, case: Case) -> list[FindingReport]:
     if (because != "") == must_refuse:
         return []
     code = "FO402" if must_refuse else "FO403"
-    rule = RULES[code]
     detail = {"because": f"{what} {'was served' if must_refuse else f'was refused: {because}'}"}
-    return [FindingReport(code, rule.title, rule.rule, False, -1, "", -1, -1, detail)]
+    return [reported(Finding(code, -1, "", detail=detail))]
 
 
 def _refusal(action: Callable[[], None]) -> str:

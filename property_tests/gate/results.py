@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from frontier_oracle.oracle.rules import RULES, Finding
+
 EQUAL, DIVERGENCE, NOTHING_RAN = "equal", "divergence", "nothing ran"
 
 
@@ -31,6 +33,27 @@ class FindingReport:
     story: tuple[str, ...] = ()
     replay: str = ""
     repro: str = ""
+
+
+def reported(
+    finding: Finding, declared: bool = False, scenario: str = "", original: str = "", replay: str = ""
+) -> FindingReport:
+    """A finding as it is shown, under its rule's title."""
+    rule = RULES[finding.code]
+    return FindingReport(
+        code=finding.code,
+        title=rule.title,
+        rule=rule.rule,
+        declared=declared,
+        round=finding.round,
+        request=finding.request,
+        depth=finding.depth,
+        position=finding.position,
+        detail=finding.detail,
+        scenario=scenario,
+        original=original,
+        replay=replay,
+    )
 
 
 @dataclass(frozen=True)

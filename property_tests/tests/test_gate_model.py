@@ -102,7 +102,7 @@ def test_the_ci_profile_serves_the_model_where_no_system_is_named() -> None:
 
 
 def judged_finding() -> model.FindingReport:
-    return model._report(model.Finding("FO501", 0, "p0"))
+    return model.reported(model.Finding("FO501", 0, "p0"))
 
 
 def test_every_report_opens_with_it() -> None:
