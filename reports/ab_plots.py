@@ -10,15 +10,8 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib.figure import Figure  # noqa: E402
 
-_STYLE: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "frontier-oracle",
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "text.parse_math": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
+from frontier_oracle.reports.atlas_plots import STYLE  # noqa: E402
+
 # Told apart without colour vision, and by their marks in grey.
 COLOURS = ("#d55e00", "#0072b2", "#9356a0", "#009e73", "#f0c442", "#56b4e9")
 MARKS = "osv^Dx"
@@ -32,7 +25,7 @@ def losers(designs: Sequence[Row]) -> list[Row]:
 
 def accept_figure(designs: Sequence[Row]) -> Figure:
     """Change of the accept length against the ideal, a bar a design with its 95 % interval, in percent."""
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7, 0.8 + 0.3 * len(designs)), facecolor="white", layout="constrained")
         axes = figure.subplots()
         values = [100 * (row["change"]["value"] or 0.0) for row in designs]
@@ -50,7 +43,7 @@ def accept_figure(designs: Sequence[Row]) -> Figure:
 
 def depth_figure(designs: Sequence[Row]) -> Figure:
     """How often draft d+1 is right where all before it were, less the same for the ideal at the same states."""
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7, 3.4), facecolor="white", layout="constrained")
         axes = figure.subplots()
         for colour, mark, row in _told(designs):
@@ -65,7 +58,7 @@ def depth_figure(designs: Sequence[Row]) -> Figure:
 
 def position_figure(designs: Sequence[Row]) -> Figure:
     """Drafts lost a round, by the frontier's position."""
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7, 3.4), facecolor="white", layout="constrained")
         axes = figure.subplots()
         for colour, mark, row in _told(designs):

@@ -19,7 +19,7 @@ from frontier_oracle.oracle.history import check as checking
 from frontier_oracle.oracle.history.schema import History, LoggedRound, read
 from frontier_oracle.property_tests.cli import exits, reports
 from frontier_oracle.property_tests.cli.gate import show
-from frontier_oracle.property_tests.cli.options import Format, FormatOption
+from frontier_oracle.property_tests.cli.options import Format, FormatOption, ReportOption
 from frontier_oracle.property_tests.gate.results import DIVERGENCE, EQUAL, NOTHING_RAN
 from frontier_oracle.property_tests.history import report as report_of
 
@@ -31,14 +31,7 @@ def check(
         list[Path], typer.Argument(metavar="HISTORY.jsonl...", help="Files of logged rounds.", show_default=False)
     ],
     format: FormatOption = Format.TABLE,
-    report: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KIND=FILE,...",
-            help="Files to write: junit=F, json=F, md=F, record=F. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
+    report: ReportOption = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print failures and the verdict only.")] = False,
 ) -> int:
     """Judge rounds that an engine logged, without running its drafter: ids, positions, write locations, seq_lens,

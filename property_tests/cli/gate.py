@@ -14,7 +14,7 @@ from frontier_oracle.oracle import repro as repro_files
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.oracle.repro import Repro
 from frontier_oracle.property_tests.cli import exits, reports
-from frontier_oracle.property_tests.cli.options import Format, FormatOption, SystemsOption, own_stdout
+from frontier_oracle.property_tests.cli.options import Format, FormatOption, ReportOption, SystemsOption, own_stdout
 from frontier_oracle.property_tests.gate.results import DIVERGENCE, EQUAL, NOTHING_RAN, GateReport
 from frontier_oracle.property_tests.render import annotations as github
 from frontier_oracle.property_tests.render import jsonout, table
@@ -33,14 +33,7 @@ def gate(
     profile: Annotated[str, typer.Option(metavar="ci|dev|nightly", help="How much to run.")] = "ci",
     seed: Annotated[int, typer.Option(min=0, help="Everything random follows from it.")] = 0,
     format: FormatOption = Format.TABLE,
-    report: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KIND=FILE,...",
-            help="Files to write: junit=F, json=F, md=F, record=F. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
+    report: ReportOption = None,
     save: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write a repro file there for each failing scenario.")
     ] = None,

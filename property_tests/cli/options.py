@@ -23,6 +23,14 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[Format, typer.Option("--format", help="A table for people, or JSON on stdout.")]
+ReportOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KIND=FILE,...",
+        help="Files to write: junit=F, json=F, md=F, record=F. Repeatable.",
+        show_default=False,
+    ),
+]
 SystemsOption = Annotated[
     list[str] | None,
     typer.Option(

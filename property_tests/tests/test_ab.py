@@ -82,8 +82,9 @@ def test_it_needs_the_ideal() -> None:
 def test_the_verb_writes_it_and_the_page_is_made_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from dataclasses import replace
 
-    ab_page = pytest.importorskip("frontier_oracle.reports.ab_page")
     pytest.importorskip("matplotlib", reason="the page's pictures need matplotlib")
+    from frontier_oracle.reports import ab_page
+
     save(random_model(replace(SMALL, vocab_size=264)), tmp_path / "w")
     text = tmp_path / "text.py"
     text.write_text("for i in range(3):\n    print(i)\n" * 30)
@@ -104,7 +105,9 @@ def test_the_verb_writes_it_and_the_page_is_made_of_it(tmp_path: Path, capsys: p
 
 
 def test_the_page_tells_of_the_captured_graph() -> None:
-    ab_page = pytest.importorskip("frontier_oracle.reports.ab_page")
+    pytest.importorskip("matplotlib", reason="the page's pictures need matplotlib")
+    from frontier_oracle.reports import ab_page
+
     pair = {"differing": 2, "request_rounds": 1234, "ties": 1}
     times = [
         {"name": "target", "accept_length": 1.0, "drafter_us": None, "round_us": 10.0, "tokens_per_second": 5.0},
