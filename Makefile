@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 FLOORS := oracle reference_impl cuda_impl property_tests reports
 LINKS := build/lint
+# A test process a core, and no more than eight: each imports torch.
+TESTS = $(BIN)/python -m pytest -q -n auto --maxprocesses 8
 # make gpu OUT=DIR keeps its results in DIR; without it they are the project's: reports/results and docs/gpu-results.md.
 GPU_FILES = $(if $(OUT),--out $(OUT)/gpu.json --table $(OUT)/gpu-results.md)
 # Accept traces beside the bundled ones: make gate TRACES=DIR. A checkout's neighbour is taken when it is there.
@@ -38,7 +40,7 @@ gate: $(VENV)/.run
 
 test: $(VENV)/.run
 	@echo "test: running the tests that are neither slow nor for a GPU, with coverage"
-	@$(BIN)/python -m pytest -q -rs --cov --cov-report=term
+	@$(TESTS) -rs --cov --cov-report=term
 
 lint: $(VENV)/.dev links
 	@echo "lint: ruff check, ruff format, mypy, import contract"
@@ -57,7 +59,7 @@ docs: $(VENV)/.docs
 
 nightly: $(VENV)/.ray
 	@echo "nightly: slow tests, then the nightly profile of the gate (reports: build/nightly)"
-	@$(BIN)/python -m pytest -q -m "slow and not gpu"
+	@$(TESTS) -m "slow and not gpu"
 	@mkdir -p build/nightly
 	@$(BIN)/frontier-oracle gate --profile nightly --report $(call REPORTS,build/nightly)
 
