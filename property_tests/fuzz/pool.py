@@ -13,9 +13,6 @@ from typing import Any, Protocol
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.property_tests.workers import no_interrupts, start_worker
 
-# Jobs handed out for each worker: one runs, one waits, so that no worker is ever idle.
-AHEAD = 2
-
 
 @dataclass(frozen=True)
 class Job:
@@ -31,7 +28,7 @@ class Pool(Protocol):
 
     @property
     def capacity(self) -> int:
-        """How many jobs are worth handing out now."""
+        """How many jobs can run at once. None is handed out ahead: when time is up, all that was begun is finished."""
         ...
 
     def submit(self, job: Job) -> None: ...
@@ -77,7 +74,7 @@ class Processes:
     """``workers`` processes, one torch thread each."""
 
     def __init__(self, workers: int) -> None:
-        self.capacity = AHEAD * workers
+        self.capacity = workers
         self._others = set(multiprocessing.active_children())
         context = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(workers, mp_context=context, initializer=start_worker)

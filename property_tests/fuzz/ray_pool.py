@@ -8,7 +8,7 @@ import socket
 from typing import Any
 
 from frontier_oracle.oracle.errors import UsageError
-from frontier_oracle.property_tests.fuzz.pool import AHEAD, Job
+from frontier_oracle.property_tests.fuzz.pool import Job
 
 # How often a unit may lose its worker (its node went away, or the system under test crashed) before that is an error.
 RETRIES = 3
@@ -33,7 +33,7 @@ class Cluster:
 
     @property
     def capacity(self) -> int:
-        return max(1, AHEAD * int(self._ray.cluster_resources().get("CPU", 1)))
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def submit(self, job: Job) -> None:
         self._jobs[self._task.remote(job)] = job

@@ -90,8 +90,10 @@ class Session:
 
     @property
     def _over(self) -> bool:
-        """Units that are still on their way then are past the end of this run: they are dropped."""
-        return (self._late or self._enough) and not self._shrinking
+        """Nothing more is to come. When time is up, units under way are finished; those past ``limits.rounds`` are not
+        this run's: they are dropped."""
+        under_way = self._shrinking if self._enough else self._flying
+        return (self._late or self._enough) and not under_way
 
     def _unit_job(self) -> Job | None:
         if self._late or self._enough:

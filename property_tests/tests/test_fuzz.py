@@ -3,7 +3,8 @@
 import json
 import re
 import signal
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from subprocess import Popen
 
@@ -13,10 +14,11 @@ from frontier_oracle.oracle import repro
 from frontier_oracle.oracle.errors import UsageError
 from frontier_oracle.oracle.language import parse, render
 from frontier_oracle.property_tests import corpus
-from frontier_oracle.property_tests.fuzz.ledger import path_of
+from frontier_oracle.property_tests.fuzz.ledger import Ledger, path_of
+from frontier_oracle.property_tests.fuzz.pool import Job
 from frontier_oracle.property_tests.fuzz.results import FuzzReport, Progress
 from frontier_oracle.property_tests.fuzz.run import FuzzOptions, run_fuzz
-from frontier_oracle.property_tests.fuzz.session import Limits
+from frontier_oracle.property_tests.fuzz.session import Limits, Session
 from frontier_oracle.property_tests.fuzz.units import Plan, drawn, loaded, run_unit, shrunk
 from frontier_oracle.property_tests.gate.corpus_check import replayed, texts
 from frontier_oracle.property_tests.gate.system import resolve
@@ -143,6 +145,50 @@ def test_findings_left_in_the_corpus_fail_a_run_until_they_are_gone(tmp_path: Pa
 def test_time_ends_a_run_after_a_unit(tmp_path: Path) -> None:
     report = fuzz(tmp_path, EXACT, None, seconds=0.0)
     assert report.units == 1 and report.verdict == "equal"
+
+
+@dataclass
+class OneByOne:
+    """A pool of three workers that are done in turn."""
+
+    capacity: int = 3
+    submitted: list[Job] = field(default_factory=list)
+    flying: list[Job] = field(default_factory=list)
+
+    def submit(self, job: Job) -> None:
+        assert len(self.flying) < self.capacity, "handed out ahead"
+        self.submitted.append(job)
+        self.flying.append(job)
+
+    def ready(self, seconds: float) -> list[tuple[Job, object]]:
+        job = self.flying.pop(0)
+        return [(job, job.call(*job.args))]
+
+    def stop(self) -> None:
+        pass
+
+
+def with_pool(folder: Path, plan: Plan, limits: Limits) -> tuple[OneByOne, Session]:
+    pool, session = OneByOne(), Session(plan, folder, limits, Progress())
+    with closing(Ledger(path_of(folder, plan), plan)) as ledger:
+        session.run(ledger, lambda: pool)
+    return pool, session
+
+
+def test_units_under_way_when_time_is_up_are_finished(tmp_path: Path) -> None:
+    pool, session = with_pool(tmp_path, EXACT, Limits(seconds=0.0))
+    assert len(pool.submitted) == session.units == 3 and not pool.flying
+    assert [line["unit"] for line in done(tmp_path, EXACT)] == list(range(session.units))
+
+
+def test_what_they_find_is_made_small(tmp_path: Path) -> None:
+    _, session = with_pool(tmp_path, BROKEN, Limits(seconds=0.0))
+    assert session.findings and {f.code for f in session.findings.values()} == set(session.ledger.met)
+
+
+def test_units_past_the_rounds_asked_for_are_dropped(tmp_path: Path) -> None:
+    pool, session = with_pool(tmp_path, EXACT, Limits(rounds=1))
+    assert session.units == 1 < len(pool.submitted)
 
 
 def test_progress_is_told(tmp_path: Path) -> None:

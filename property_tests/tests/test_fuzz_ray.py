@@ -72,7 +72,7 @@ def test_work_is_spread_over_the_nodes_and_refusals_come_back_as_they_are(cluste
 
     pool = Pool(cluster.address)
     try:
-        assert pool.capacity == 4
+        assert pool.capacity == 2
         for i in range(4):
             pool.submit(Job(f"job {i}", sleep_and_name, (1.0,)))
         nodes: set[str] = set()
