@@ -64,23 +64,45 @@ def gate() -> dict[str, Any]:
     } | {name: report[name] for name in ("verdict", "sentence", "seed", "seconds")}
 
 
+SANITIZED = (("books_check.py", "1", "cuda", "4,3,24"), ("conv_check.py", "cuda", "24", "4"))
+SANITIZER_LIMIT_S = 300
+
+
 def sanitize(tool: str) -> str:
-    """ "clean", what compute-sanitizer reported, or why it did not run."""
+    """ "clean", what compute-sanitizer reported, or "not run: " and why. A program that it stops is no "not run"."""
     path = shutil.which("compute-sanitizer")
     if path is None:
         return "not run: compute-sanitizer is not installed"
     outcomes = []
-    for check in (["books_check.py", "1", "cuda", "4,3,24"], ["conv_check.py", "cuda", "24", "4"]):
-        command = [path, "--tool", tool, sys.executable, str(TESTS / check[0]), *check[1:]]
+    for name, *arguments in SANITIZED:
+        command = [path, "--tool", tool, sys.executable, str(TESTS / name), *arguments]
         # torch's caching allocator hands out parts of large blocks: memcheck sees an end only of a block.
         apart = os.environ | {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-        done = subprocess.run(command, env=apart, capture_output=True, text=True, timeout=300)
+        try:
+            done = subprocess.run(command, env=apart, capture_output=True, text=True, timeout=SANITIZER_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            return f"{name} did not end in {SANITIZER_LIMIT_S} s"
         lines = (done.stdout + done.stderr).strip().splitlines()
-        if "equal" not in lines:
+        summary = "; ".join(line.removeprefix("========= ") for line in lines if "SUMMARY" in line)
+        if not summary:
             return f"not run: {lines[-1] if lines else 'no output'}"
-        outcomes += [line.removeprefix("========= ") for line in lines if "SUMMARY" in line]
-    clean = all("SUMMARY: 0" in line for line in outcomes)
-    return "clean" if clean and len(outcomes) == 2 else "; ".join(outcomes)
+        if "equal" not in lines:
+            return f"{name} failed: {summary}; {lines[-1]}"
+        outcomes.append(summary)
+    return "clean" if all("SUMMARY: 0 " in outcome for outcome in outcomes) else "; ".join(outcomes)
+
+
+def troubles(result: dict[str, Any]) -> list[str]:
+    """What of a run makes its exit code 1, a line each. A sanitizer that did not run does not."""
+    found = []
+    if result["equivalence"]["findings"]:
+        found.append(f"equivalence: {len(result['equivalence']['findings'])} findings")
+    if result["gate"]["verdict"] != "equal":
+        found.append(f"gate: {result['gate']['verdict']}")
+    for tool, outcome in result["sanitizer"].items():
+        if outcome != "clean" and not outcome.startswith("not run: "):
+            found.append(f"{tool}: {outcome}")
+    return found
 
 
 def machine() -> dict[str, str]:
@@ -142,7 +164,9 @@ def main() -> int:
     Path(args.table).parent.mkdir(parents=True, exist_ok=True)
     Path(args.table).write_text(render(result))
     print(render(result))
-    return 1 if result["equivalence"]["findings"] or result["gate"]["verdict"] != "equal" else 0
+    for trouble in troubles(result):
+        print(f"gpu_run: {trouble}", file=sys.stderr)
+    return 1 if troubles(result) else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
 """What a GPU run keeps of the gate's report, tried with a report of its twin on a CPU."""
 
 import json
+import stat
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,3 +57,49 @@ def test_a_verb_that_cannot_run_ends_the_run(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(SystemExit, match="gpu_run: replay nonsense failed with exit code 2"):
         gpu_run.verb("replay", "nonsense")
     assert gpu_run.verb("replay", "k2 | a: p1 | a1")["verdict"] == "equal"
+
+
+def outcome(**changed: Any) -> dict[str, Any]:
+    clean = {"memcheck": "clean", "racecheck": "not run: compute-sanitizer is not installed"}
+    return {"equivalence": {"findings": []}, "gate": {"verdict": "equal"}, "sanitizer": clean} | changed
+
+
+def test_what_was_found_is_told_line_by_line_and_a_missing_sanitizer_is_no_finding() -> None:
+    assert gpu_run.troubles(outcome()) == []
+    assert gpu_run.troubles(outcome(equivalence={"findings": [1, 2]})) == ["equivalence: 2 findings"]
+    assert gpu_run.troubles(outcome(gate={"verdict": "divergence"})) == ["gate: divergence"]
+    hazards = "RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)"
+    assert gpu_run.troubles(outcome(sanitizer={"memcheck": "clean", "racecheck": hazards})) == [f"racecheck: {hazards}"]
+    assert gpu_run.troubles(outcome(sanitizer={"memcheck": "not running"})) == ["memcheck: not running"]
+
+
+@pytest.mark.parametrize(
+    ("says", "expected"),
+    [
+        ("equal\n========= ERROR SUMMARY: 0 errors", "clean"),
+        ("equal\n========= ERROR SUMMARY: 10 errors", "ERROR SUMMARY: 10 errors"),
+        # memcheck ends the program at its first bad access: that is a finding, not a sanitizer that did not run
+        ("========= ERROR SUMMARY: 3 errors\nno launch", "failed: ERROR SUMMARY: 3 errors; no launch"),
+        ("========= ERROR SUMMARY: 0 errors\nAssertionError", "failed: ERROR SUMMARY: 0 errors; AssertionError"),
+        ("Error: no debugger here", "not run: Error: no debugger here"),
+    ],
+)
+def test_what_the_sanitizer_says_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, expected: str
+) -> None:
+    tool = tmp_path / "compute-sanitizer"
+    tool.write_text(f"#!/bin/sh\ncat <<'END'\n{says}\nEND\n")
+    tool.chmod(tool.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert expected in gpu_run.sanitize("memcheck")
+    assert gpu_run.sanitize("memcheck").startswith("not run: ") == expected.startswith("not run: ")
+
+
+def test_a_sanitizer_that_is_not_there_or_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpu_run.sanitize("memcheck") == "not run: compute-sanitizer is not installed"
+    tool = tmp_path / "compute-sanitizer"
+    tool.write_text("#!/bin/sh\nexec /bin/sleep 30\n")
+    tool.chmod(tool.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setattr(gpu_run, "SANITIZER_LIMIT_S", 0.2)
+    assert gpu_run.sanitize("memcheck").endswith("did not end in 0.2 s")
