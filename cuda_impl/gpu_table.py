@@ -15,6 +15,10 @@ triton 3.6.0: it reports an out-of-bounds read in a plain kernel, but stops with
 of the books and of the convolution ("Only scalar TensorHandle is supported in const!", "Concretize for op idiv is not
 implemented"), whose addresses are themselves loaded: slots, page tables."""
 
+RACES = """racecheck looks at shared memory alone. For global memory the kernels run in the interpreter under a second
+check (`cuda_impl/tests/writers.py`): no byte is written by two programs of a launch, or by one program and read by
+another, or by two rows of one store. Its tests plant each of the three, and give the books' kernel one slot twice."""
+
 BENCH_MEANING = """ours: the window and the stash, one kernel, for a model whose sampler stores each draft in the id
 rows. A model that returns its draft instead, as the contract's `forward` does, costs two copies a depth, flat ids and
 draft: "+ copies". The op sequence contains those copies. The floor copies 3k-1 rows a request; ours moves 2k+a for an
@@ -114,7 +118,9 @@ def render(result: Row) -> str:
         round_table(result["round"]),
         result["round_method"],
         "## compute-sanitizer",
-        "; ".join(f"{tool}: {outcome}" for tool, outcome in sanitizer.items()),
+        "; ".join(f"{tool}: {outcome}" for tool, outcome in sanitizer.items())
+        + ". Each over one program that launches every kernel (`cuda_impl/tests/all_kernels.py`).",
+        RACES,
         WITHOUT_A_GPU,
     ]
     return "\n\n".join(parts) + "\n"
