@@ -90,6 +90,26 @@ def gate_section(gate: Row) -> list[str]:
     ]
 
 
+def tape_section(capture: Row) -> list[str]:
+    """Operation by operation what tape and graph do; the differences with a reason each, and the graph's own words."""
+    rows = capture["operations"]
+    parts = [
+        f"Of {len(rows)} operations, each captured in a process of its own; a tape is what stands in for a graph where "
+        "there is no GPU (`cuda_impl/tape.py`)."
+    ]
+    both = {"served": "served by both", "refused": "refused by both", "not replayed": "not replayed by either"}
+    lists = []
+    for outcome, words in both.items():
+        names = [row["operation"] for row in rows if row["tape"] == row["graph"] == outcome]
+        if names:
+            lists.append(f"- {words} ({len(names)}): {', '.join(names)}")
+    parts.append("\n".join(lists))
+    columns = ("operation", "tape", "graph", "why", "reason")
+    differ = [[row[c].replace("|", "/") for c in columns] for row in rows if row["tape"] != row["graph"]]
+    head = ["operation", "tape", "graph", "why they differ", "the graph's own words"]
+    return [*parts, table(head, differ) if differ else "They differ on none."]
+
+
 def render(result: Row) -> str:
     """The whole run: machine, equivalence, both tables, sanitizer, each with its method."""
     equivalence, sanitizer = result["equivalence"], result["sanitizer"]
@@ -107,9 +127,7 @@ def render(result: Row) -> str:
         "## The gate on captured graphs",
         *gate_section(result["gate"]),
         "## Tape and graph",
-        f"Of {len(result['capture']['operations'])} operations tried in a capture, tape and graph differ on: "
-        + (", ".join(result["capture"]["differences"]) or "none")
-        + ". What was not tried, and how a tape differs there: `cuda_impl/tape.py`.",
+        *tape_section(result["capture"]),
         "## Bookkeeping of a round",
         bench_table(result["bench"]),
         result["bench_method"],
