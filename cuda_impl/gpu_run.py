@@ -1,8 +1,9 @@
 """What only a GPU can show, in one run: ``python -m frontier_oracle.cuda_impl.gpu_run`` from a checkout.
 
 Writes ``reports/results/<date>-<gpu>-<commit>.json`` (or ``--out``) after each part, and its tables at the end. Exit
-code 3 without a CUDA device, 1 when anything was found. The gate, ``bench round`` and the equivalence runs stand above
-this package: they are programs of the checkout, started as such.
+code 3 without a CUDA device, 1 when anything was found or a part of it failed; the other parts run all the same. The
+gate, ``bench round`` and the equivalence runs stand above this package: they are programs of the checkout, started as
+such.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def program(name: str, *arguments: str) -> Any:
     """Run a test program that writes JSON; returns what it wrote."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
-        subprocess.run([sys.executable, str(TESTS / name), "--out", str(out), *arguments], check=True)
+        code = subprocess.run([sys.executable, str(TESTS / name), "--out", str(out), *arguments]).returncode
+        if code:  # without the command: its paths name a machine
+            raise RuntimeError(f"{name} ended with exit code {code}, its error stands above")
         return json.loads(out.read_text())
 
 
@@ -91,15 +94,16 @@ def sanitize(tool: str) -> str:
 
 def troubles(result: dict[str, Any]) -> list[str]:
     """What of a run makes its exit code 1, a line each. A sanitizer that did not run does not."""
-    found = []
-    if result["equivalence"]["findings"]:
-        found.append(f"equivalence: {len(result['equivalence']['findings'])} findings")
-    if result["gate"]["verdict"] != "equal":
-        found.append(f"gate: {result['gate']['verdict']}")
-    for tool, outcome in result["sanitizer"].items():
-        if outcome != "clean" and not outcome.startswith("not run: "):
-            found.append(f"{tool}: {outcome}")
-    return found
+    failed = [f"{part}: {reason}" for part, reason in result.get("failed", {}).items()]
+    found = len(result.get("equivalence", {}).get("findings", []))
+    verdict = result.get("gate", {}).get("verdict", "equal")
+    sanitized = result.get("sanitizer", {}).items()
+    return [
+        *failed,
+        *([f"equivalence: {found} findings"] if found else []),
+        *([f"gate: {verdict}"] if verdict != "equal" else []),
+        *(f"{tool}: {said}" for tool, said in sanitized if said != "clean" and not said.startswith("not run: ")),
+    ]
 
 
 def machine() -> dict[str, str]:
@@ -151,11 +155,13 @@ def main() -> int:
     for part, run in parts.items():
         started = time.monotonic()
         print(f"gpu_run: {part}", file=sys.stderr)
-        found = run()
-        # bench round tells of both, with their methods
-        result |= {key: found[key] for key in BENCH_KEYS} if part == "round" else {part: found}
-        if part == "equivalence":
-            result["seed"] = found["seed"]
+        try:
+            found = run()
+        except (Exception, SystemExit) as error:  # device time is scarce: the other parts are still worth having
+            result.setdefault("failed", {})[part] = f"{error}"
+        else:
+            # bench round tells of both, with their methods
+            result |= {key: found[key] for key in BENCH_KEYS} if part == "round" else {part: found}
         result.setdefault("seconds", {})[part] = round(time.monotonic() - started, 1)
         out.write_text(json.dumps(result, indent=1) + "\n")
     Path(args.table).parent.mkdir(parents=True, exist_ok=True)
