@@ -126,7 +126,7 @@ def tape_section(capture: Row) -> list[str]:
     for outcome, words in both.items():
         names = [row["operation"] for row in rows if row["tape"] == row["graph"] == outcome]
         if names:
-            lists.append(f"- {words} ({len(names)}): {', '.join(names)}")
+            lists.append(f"- {words} ({len(names)}): {'; '.join(names)}")
     parts.append("\n".join(lists))
     columns = ("operation", "tape", "graph", "why", "reason")
     differ = [[row[c].replace("|", "/") for c in columns] for row in rows if row["tape"] != row["graph"]]
