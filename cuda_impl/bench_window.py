@@ -16,6 +16,7 @@ import torch
 from frontier_oracle.cuda_impl import kernels
 from frontier_oracle.cuda_impl.books import Books
 from frontier_oracle.cuda_impl.buffers import Buffers, torch_dtype
+from frontier_oracle.cuda_impl.launch import launch
 from frontier_oracle.cuda_impl.tensor_books import TensorBooks
 from frontier_oracle.cuda_impl.timing import Body, body_us, kernel_count, replay_us
 from frontier_oracle.cuda_impl.triton_books import TritonBooks
@@ -71,14 +72,14 @@ def with_draft_copies(books: Books, b: Buffers) -> Body:
     return body
 
 
-def floor_bodies(b: Buffers, block: int, num_warps: int) -> list[Body]:
-    """Two ways to copy the same bytes."""
+def floor_bodies(b: Buffers, stash: torch.Tensor, block: int, num_warps: int) -> list[Body]:
+    """Two ways to copy the same bytes. stash [rows, k-1, H]: where each request's rows 1..k-1 go once more."""
     k, h, bs = b.config.spec.k, b.config.hidden_size, b.rows
-    stash = torch.empty(bs, k - 1, h, dtype=torch_dtype(b.config), device=b.hidden.device)
-    grid, padded_k = (bs * -(-h // block),), 1 << (k - 1).bit_length()
+    programs, padded_k = bs * -(-h // block), 1 << (k - 1).bit_length()
+    constants = {"K": k, "KP": padded_k, "H": h, "BLOCK": block, "num_warps": num_warps}
 
     def fused() -> None:
-        kernels.copy_kernel[grid](b.verify_hidden, b.hidden, stash, k, padded_k, h, block, num_warps=num_warps)
+        launch(kernels.copy_kernel, programs, b.verify_hidden, b.hidden, stash, **constants)
 
     def two_copies() -> None:
         b.hidden.copy_(b.verify_hidden)
@@ -97,7 +98,8 @@ def bench_point(hidden_size: int, k: int, batch: int) -> dict[str, Any]:
         ours.decode(b, batch)
 
     copied, sequence = with_draft_copies(ours, b), with_draft_copies(ops, b)
-    floors = [body_us(body) for body in floor_bodies(b, ours.block, ours.num_warps)]
+    stash = torch.empty(batch, k - 1, hidden_size, dtype=torch_dtype(config), device=config.device)
+    floors = [body_us(body) for body in floor_bodies(b, stash, ours.block, ours.num_warps)]
     return {
         "H": hidden_size,
         "k": k,

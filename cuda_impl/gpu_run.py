@@ -1,8 +1,9 @@
 """What only a GPU can show, in one run: ``python -m frontier_oracle.cuda_impl.gpu_run`` from a checkout.
 
 Writes ``reports/results/<date>-<gpu>-<commit>.json`` (or ``--out``) after each part, and its tables at the end. Exit
-code 3 without a CUDA device, 1 when anything was found. The gate, ``bench round`` and the equivalence runs stand above
-this package: they are programs of the checkout, started as such.
+code 3 without a CUDA device, 1 when anything was found or a part of it failed; the other parts run all the same. The
+gate, ``bench round`` and the equivalence runs stand above this package: they are programs of the checkout, started as
+such.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def program(name: str, *arguments: str) -> Any:
     """Run a test program that writes JSON; returns what it wrote."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
-        subprocess.run([sys.executable, str(TESTS / name), "--out", str(out), *arguments], check=True)
+        code = subprocess.run([sys.executable, str(TESTS / name), "--out", str(out), *arguments]).returncode
+        if code:  # without the command: its paths name a machine
+            raise RuntimeError(f"{name} ended with exit code {code}, its error stands above")
         return json.loads(out.read_text())
 
 
@@ -64,23 +67,43 @@ def gate() -> dict[str, Any]:
     } | {name: report[name] for name in ("verdict", "sentence", "seed", "seconds")}
 
 
+SANITIZED = "all_kernels.py"
+SANITIZER_LIMIT_S = 300
+
+
 def sanitize(tool: str) -> str:
-    """ "clean", what compute-sanitizer reported, or why it did not run."""
+    """ "clean", what compute-sanitizer reported, or "not run: " and why. A program that it stops is no "not run"."""
     path = shutil.which("compute-sanitizer")
     if path is None:
         return "not run: compute-sanitizer is not installed"
-    outcomes = []
-    for check in (["books_check.py", "1", "cuda", "4,3,24"], ["conv_check.py", "cuda", "24", "4"]):
-        command = [path, "--tool", tool, sys.executable, str(TESTS / check[0]), *check[1:]]
-        # torch's caching allocator hands out parts of large blocks: memcheck sees an end only of a block.
-        apart = os.environ | {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-        done = subprocess.run(command, env=apart, capture_output=True, text=True, timeout=300)
-        lines = (done.stdout + done.stderr).strip().splitlines()
-        if "equal" not in lines:
-            return f"not run: {lines[-1] if lines else 'no output'}"
-        outcomes += [line.removeprefix("========= ") for line in lines if "SUMMARY" in line]
-    clean = all("SUMMARY: 0" in line for line in outcomes)
-    return "clean" if clean and len(outcomes) == 2 else "; ".join(outcomes)
+    command = [path, "--tool", tool, sys.executable, str(TESTS / SANITIZED), "cuda"]
+    # torch's caching allocator hands out parts of large blocks: memcheck sees an end only of a block.
+    apart = os.environ | {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+    try:
+        done = subprocess.run(command, env=apart, capture_output=True, text=True, timeout=SANITIZER_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return f"{SANITIZED} did not end in {SANITIZER_LIMIT_S} s"
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    summaries = [line.removeprefix("========= ") for line in lines if "SUMMARY" in line]
+    if not summaries:
+        return f"not run: {lines[-1] if lines else 'no output'}"
+    if "equal" not in lines:
+        return f"{SANITIZED} failed: {'; '.join(summaries)}; {lines[-1]}"
+    return "clean" if all("SUMMARY: 0 " in line for line in summaries) else "; ".join(summaries)
+
+
+def troubles(result: dict[str, Any]) -> list[str]:
+    """What of a run makes its exit code 1, a line each. A sanitizer that did not run does not."""
+    failed = [f"{part}: {reason}" for part, reason in result.get("failed", {}).items()]
+    found = len(result.get("equivalence", {}).get("findings", []))
+    verdict = result.get("gate", {}).get("verdict", "equal")
+    sanitized = result.get("sanitizer", {}).items()
+    return [
+        *failed,
+        *([f"equivalence: {found} findings"] if found else []),
+        *([f"gate: {verdict}"] if verdict != "equal" else []),
+        *(f"{tool}: {said}" for tool, said in sanitized if said != "clean" and not said.startswith("not run: ")),
+    ]
 
 
 def machine() -> dict[str, str]:
@@ -132,17 +155,21 @@ def main() -> int:
     for part, run in parts.items():
         started = time.monotonic()
         print(f"gpu_run: {part}", file=sys.stderr)
-        found = run()
-        # bench round tells of both, with their methods
-        result |= {key: found[key] for key in BENCH_KEYS} if part == "round" else {part: found}
-        if part == "equivalence":
-            result["seed"] = found["seed"]
+        try:
+            found = run()
+        except (Exception, SystemExit) as error:  # device time is scarce: the other parts are still worth having
+            result.setdefault("failed", {})[part] = f"{error}"
+        else:
+            # bench round tells of both, with their methods
+            result |= {key: found[key] for key in BENCH_KEYS} if part == "round" else {part: found}
         result.setdefault("seconds", {})[part] = round(time.monotonic() - started, 1)
         out.write_text(json.dumps(result, indent=1) + "\n")
     Path(args.table).parent.mkdir(parents=True, exist_ok=True)
     Path(args.table).write_text(render(result))
     print(render(result))
-    return 1 if result["equivalence"]["findings"] or result["gate"]["verdict"] != "equal" else 0
+    for trouble in troubles(result):
+        print(f"gpu_run: {trouble}", file=sys.stderr)
+    return 1 if troubles(result) else 0
 
 
 if __name__ == "__main__":

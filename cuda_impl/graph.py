@@ -54,8 +54,10 @@ class CudaGraph:
     def capture(self, body: Callable[[], None]) -> None:
         """Capture on a side stream. ``body`` must have run before (kernels compiled, handles made)."""
         torch.cuda.synchronize()
+        # A capture that breaks leaves its side stream the current one; the outer block puts ours back.
+        here = torch.cuda.stream(torch.cuda.current_stream())
         try:
-            with torch.cuda.graph(self._graph, pool=self._pool), no_sync():
+            with here, torch.cuda.graph(self._graph, pool=self._pool), no_sync():
                 body()
         except RuntimeError as error:
             raise CaptureRefused(f"the round cannot be captured: {_first(error)}") from error

@@ -218,6 +218,7 @@ class FrontierDrafter:
 
     @contextmanager
     def _range(self, name: str) -> Iterator[None]:
+        """An NVTX range of the host: those inside a captured round show at warm-up and capture, never at a replay."""
         if self.buffers.ids.is_cuda:
             with torch.cuda.nvtx.range(name):
                 yield

@@ -1,11 +1,12 @@
 """A CUDA graph's stand-in where there is no GPU: records a round's tensor operations once, replays them on the same
 storages. What a graph bakes in, a tape bakes in: Python values, addresses, shapes. What a graph refuses, it refuses.
 
-Differences from a real capture (tests/capture_list.py tries each operation on a GPU): ``set_`` and ``resize_`` are
-refused, where a graph goes on with the old address; so is any tensor made from host values, where a graph takes
-zero-dimensional CPU scalars. What a tape lets pass and a graph refuses: ``.to("cpu")`` of a CPU tensor, which looks
-like work that stays on the device; ``frombuffer`` and ``from_dlpack`` of host memory, pickling, and work in another
-thread, none of which reach it; operations that synchronize inside, on a GPU alone (``multinomial``, ``linalg.inv``).
+tests/capture_operations.py lists what may differ from a real capture and why; a GPU run tries each operation, and its
+page shows the differences. In short: what moves an address (``set_``, ``resize_``, ``.data``) is refused, where a graph
+goes on with the old one; so is any tensor made from host values, where a graph takes zero-dimensional CPU scalars. What
+a tape lets pass and a graph refuses: ``.to("cpu")`` of a CPU tensor, which looks like work that stays on the device;
+``frombuffer`` and ``from_dlpack`` of host memory; operations that synchronize inside, on a GPU alone (``multinomial``,
+``linalg.inv``). Work in another thread reaches neither.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ aten = torch.ops.aten
 # These reach the host without an operation that the dispatcher sees, or bring host values in.
 HOST_FUNCTIONS = {
     Tensor.tolist, Tensor.numpy, Tensor.cpu, Tensor.__array__, Tensor.new_tensor,
-    torch.tensor, torch.as_tensor, torch.from_numpy, torch.asarray,
+    torch.tensor, torch.as_tensor, torch.asarray,
     Tensor.__dlpack__, Tensor.__repr__, Tensor.apply_, Tensor.map_,
 }  # fmt: skip
 # A storage that is exchanged or resized moves an address that the tape holds.
 MOVES = {"set_", "resize_", "resize_as_"}
+# Served, but not with a mask; what host values come in by.
+MASKED = {"index", "index_put", "index_put_"}
+HOST_VALUES = {"lift_fresh", "lift_fresh_copy"}
 UNWRITTEN = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 
 
@@ -161,11 +165,11 @@ def _refusal(func: Any, args: Any, kwargs: Any) -> str:
     name = func.overloadpacket.__name__
     if torch.Tag.data_dependent_output in func.tags:
         return "reads a value on the host"
-    if name in ("index", "index_put", "index_put_"):
+    if name in MASKED:
         return "with a mask has a shape that depends on data" if _masked(args[1]) else ""
     if torch.Tag.dynamic_output_shape in func.tags and kwargs.get("output_size") is None:
         return "has a shape that depends on data"
-    if name in ("lift_fresh", "lift_fresh_copy"):
+    if name in HOST_VALUES:
         return "brings host values in"
     return "changes an address" if name in MOVES else ""
 

@@ -154,8 +154,10 @@ if __name__ == "__main__":
 
     if sys.argv[2] == "cpu":
         import bounds
+        import writers
 
         bounds.install()
+        writers.install()
     for shape in sys.argv[3:]:
         k_, steps_, hidden_size_ = (int(value) for value in shape.split(","))
         run(TritonBooks, k_, steps_, int(sys.argv[1]), device=sys.argv[2], hidden_size=hidden_size_)

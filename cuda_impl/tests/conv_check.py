@@ -114,8 +114,10 @@ if __name__ == "__main__":
     if sys.argv[1] == "cpu":
         sys.path.insert(0, str(Path(__file__).parent))
         import bounds
+        import writers
 
         bounds.install()
+        writers.install()
     for width_ in sys.argv[3:]:
         check(int(width_), sys.argv[1], int(sys.argv[2]))
     print("equal")

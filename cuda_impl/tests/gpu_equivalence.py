@@ -35,7 +35,7 @@ from frontier_oracle.property_tests.shield import on_device
 sys.path.insert(0, str(Path(__file__).parent))
 from graph_faults import FAULTS, make_faulty  # noqa: E402
 from slow_loops import rounds_config  # noqa: E402
-from twins import check_twins, in_place  # noqa: E402
+from twins import buckets_of, check_twins, in_place, sizes  # noqa: E402
 
 SEED, BATCH = 20261201, 8192
 IN_PLACE = on_device(in_place(CudaGraph), "cuda")
@@ -160,6 +160,10 @@ def main() -> None:
         "findings": findings,
         "exhaustive": [{"k": k, "R": 6, "requests": k**6} for k in (4, 8)],
         "parts": parts,
+        "twins": [
+            {"k": k, "steps": steps, "H": h, "buckets": buckets_of(batch), "rounds": len(sizes(batch))}
+            for k, steps, h, batch in TWINS
+        ],
         "faults_killed": {task[1][0]: result.get("killed") for task, result in done if task[0] == "fault"},
         "seconds": seconds,
         "request_rounds_per_second": total / seconds,

@@ -58,6 +58,8 @@ def check(device: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "cpu":
         import bounds
+        import writers
 
         bounds.install()
+        writers.install()
     check(sys.argv[1])

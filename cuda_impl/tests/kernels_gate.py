@@ -15,10 +15,12 @@ from frontier_oracle.property_tests.probe import DigestProbe
 
 sys.path.insert(0, str(Path(__file__).parent))
 import bounds  # noqa: E402
+import writers  # noqa: E402
 from slow_loops import rounds_config  # noqa: E402
 from twins import check_twins  # noqa: E402
 
 bounds.install()
+writers.install()
 config = rounds_config(4)
 assert isinstance(cuda_eager(config, DigestProbe(config)).books, TritonBooks)
 accepts = np.array([[1, 4, 2], [3, 1, 1], [2, 2, 4]])

@@ -1,57 +1,30 @@
 """The tape by itself: what it refuses, what it bakes, and that capturing changes nothing."""
 
-import numpy as np
+import sys
+import warnings
+from contextlib import suppress
+from pathlib import Path
+
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from frontier_oracle.cuda_impl.errors import CaptureRefused, ReplayError
 from frontier_oracle.cuda_impl.launch import launch
-from frontier_oracle.cuda_impl.tape import Tape
+from frontier_oracle.cuda_impl.tape import HOST_FUNCTIONS, HOST_VALUES, MASKED, MOVES, REBINDING, UNWRITTEN, Tape
 
-REFUSED = {
-    "item": lambda x: x[0].item(),
-    "bool": lambda x: bool(x[0] > 0),
-    "int": lambda x: int(x.max()),
-    "tolist": lambda x: x.tolist(),
-    "numpy": lambda x: x.numpy(),
-    "cpu": lambda x: x.cpu(),
-    "nonzero": lambda x: x.nonzero(),
-    "unique": lambda x: torch.unique(x),
-    "masked_select": lambda x: x.masked_select(x > 0),
-    "mask index": lambda x: x[x > 0],
-    "masked rows put": lambda x: x.__setitem__(x > 0, x),
-    "one device value put under a mask": lambda x: x.__setitem__(x > 0, x[:1] * 2),
-    "list index": lambda x: x[[0, 1]],
-    "tensor of host values": lambda x: x + torch.tensor([1, 2, 3, 4], device=x.device),
-    "equal": lambda x: torch.equal(x, x + 0),
-    "repeat_interleave": lambda x: x.repeat_interleave(x),
-    "repr": lambda x: repr(x),
-    "dlpack": lambda x: np.from_dlpack(x),
-    "apply_": lambda x: x.apply_(lambda value: value + 1),
-    "map_": lambda x: x.map_(x, lambda a, b: a + b),
-    "data": lambda x: setattr(x, "data", torch.zeros(4, dtype=x.dtype, device=x.device)),
-    "resize_": lambda x: x.resize_(8),
-    "set_": lambda x: x.set_(torch.zeros(4, dtype=x.dtype, device=x.device)),
-}
-SERVED = {
-    "arithmetic": lambda x: x * 2 + 1,
-    "zeros and arange": lambda x: torch.zeros_like(x) + torch.arange(4, device=x.device) + x,
-    "gather": lambda x: x.gather(0, x % 4),
-    "index": lambda x: x[x % 4],
-    "one value put under a mask": lambda x: x.clone().masked_fill_(x > 2, 0),
-    "where": lambda x: torch.where(x > 2, x, 0),
-    "cat and views": lambda x: torch.cat([x[1:], x[:1]]).view(2, 2).t().reshape(-1),
-    "empty, then filled": lambda x: torch.empty_like(x).copy_(x),
-    "repeat_interleave of a known size": lambda x: x.repeat_interleave(x * 0 + 1, output_size=4),
-    "scatter_reduce": lambda x: torch.zeros_like(x).scatter_reduce_(0, x % 4, x, "amax"),
-}
+sys.path.insert(0, str(Path(__file__).parent))
+from capture_operations import OPERATIONS, PASSED, REFUSED, SERVED, WHY, outcome  # noqa: E402
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_with_the_reason(name):
     x = torch.tensor([3, 1, 0, 2])
-    with pytest.raises(CaptureRefused, match="the round cannot be captured: "):
-        Tape().capture(lambda: REFUSED[name](x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # byte masks are deprecated
+        with pytest.raises(CaptureRefused, match="the round cannot be captured: "):
+            Tape().capture(lambda: REFUSED[name](x))
 
 
 @pytest.mark.parametrize("name", SERVED)
@@ -63,6 +36,66 @@ def test_served_and_equal_to_eager_on_new_inputs(name):
         x.copy_(torch.tensor(values))
         tape.replay()
         assert torch.equal(out, SERVED[name](x))
+
+
+@pytest.mark.parametrize("name", PASSED)
+def test_what_a_tape_lets_pass(name):
+    """The limits that its docstring names; another thread's work is lost, as a graph loses it."""
+    got, _ = outcome(Tape(), "cpu", PASSED[name])
+    assert got == ("not replayed" if name == "another thread" else "served")
+
+
+class SeenFunctions(TorchFunctionMode):
+    def __init__(self):
+        super().__init__()
+        self.functions = set()
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.functions.add(func)
+        return func(*args, **(kwargs or {}))
+
+
+class SeenOperations(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.names = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.add(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def tagged(tag):
+    """The names of torch's own operations that bear the tag."""
+    names = [
+        name.removeprefix("aten::").partition(".") for name in torch._C._dispatch_get_all_op_names() if "aten" in name
+    ]
+    known = [(base, getattr(getattr(torch.ops.aten, base), overload or "default", None)) for base, _, overload in names]
+    return {base for base, operation in known if operation is not None and tag in operation.tags}
+
+
+def unlisted(operations):
+    """What the tape refuses or treats apart and no operation of the list meets."""
+    with SeenFunctions() as seen, SeenOperations() as dispatched, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for operation in operations.values():
+            with suppress(Exception):
+                operation(torch.tensor([3, 1, 0, 2]))
+    names = dispatched.names | {getattr(function, "__name__", "") for function in seen.functions}
+    tags = tagged(torch.Tag.data_dependent_output) | tagged(torch.Tag.dynamic_output_shape)
+    functions = {function.__name__ for function in HOST_FUNCTIONS | REBINDING if function not in seen.functions}
+    return functions | ((MOVES | UNWRITTEN | MASKED | HOST_VALUES | tags) - names)
+
+
+def test_every_operation_that_the_tape_treats_apart_is_tried_on_a_gpu():
+    assert unlisted(OPERATIONS) == set()
+    fewer = OPERATIONS.keys() - {"resize_as_", "bincount", "tolist", "data"}
+    assert unlisted({name: OPERATIONS[name] for name in fewer}) == {"resize_as_", "bincount", "tolist", "__set__"}
+
+
+def test_differences_have_a_reason_each():
+    assert WHY.keys() <= OPERATIONS.keys()
+    assert all(name in WHY for name in PASSED)
 
 
 def test_a_capture_has_no_effect():

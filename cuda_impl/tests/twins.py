@@ -66,13 +66,18 @@ def in_place(capture: Callable[[], Capture] | None, shift: int = 0) -> Factory:
     return make
 
 
+def buckets_of(max_batch: int) -> list[int]:
+    """The powers of two below, and the largest batch."""
+    return sorted({min(1 << n, max_batch) for n in range(max_batch.bit_length() + 1)})
+
+
 def sizes(max_batch: int, seed: int = 0) -> list[tuple[int, int]]:
     """(live rows, rows given) of every bucket with every amount of padding, in an order that grows and shrinks.
 
     A batch of its own bucket is given bare, so that ``fill`` pads it; a smaller one brings the padded rows that lead to
     the bucket.
     """
-    buckets = sorted({min(1 << n, max_batch) for n in range(max_batch.bit_length() + 1)})
+    buckets = buckets_of(max_batch)
     below = [0, *buckets]
     cases = [
         (live, live if live > low else low + 1 + live % (bucket - low))
