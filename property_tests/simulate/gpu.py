@@ -19,14 +19,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from frontier_oracle.oracle.files import write_whole
 from frontier_oracle.property_tests.cli import exits
 from frontier_oracle.property_tests.simulate.drafters import TARGET, resolve
 from frontier_oracle.property_tests.simulate.engine import Engine
 from frontier_oracle.property_tests.simulate.led import compare, led
 from frontier_oracle.property_tests.simulate.prompts import Prompt, cut
 from frontier_oracle.property_tests.simulate.requests import Options
-from frontier_oracle.property_tests.simulate.results import exit_code, heading
+from frontier_oracle.property_tests.simulate.results import exit_code, heading, keep
 from frontier_oracle.property_tests.simulate.run import prepare
 from frontier_oracle.reference_impl.model.weights import Model, load
 
@@ -112,6 +111,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--dtypes", default="bfloat16,float32")
     parser.add_argument("--weights", type=Path, help="a folder that 'train' wrote; default: the bundled model")
+    parser.add_argument("--k", type=int, default=8, help="rows of a verify window")
     parser.add_argument("--prompts", type=int, default=128)
     parser.add_argument("--max-tokens", type=int, default=128)
     parser.add_argument("--batch", type=int, default=16)
@@ -120,14 +120,14 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _run_all(args: argparse.Namespace) -> int:
-    said = ("device", "dtypes", "prompts", "max_tokens", "batch")
+    said = ("device", "dtypes", "k", "prompts", "max_tokens", "batch")
     result = heading("gpu", args, said) | {"method": METHOD, "runs": []}
     for dtype in args.dtypes.split(","):
-        options = Options(batch=args.batch, max_tokens=args.max_tokens, dtype=dtype, device=args.device)
+        options = Options(k=args.k, batch=args.batch, max_tokens=args.max_tokens, dtype=dtype, device=args.device)
         model = load(args.weights, dtype, args.device)
         prompts = cut(args.files, model.encode, 64, limit=args.prompts)
         result["runs"].append(run(model, prompts, replace(options, eos=model.eos)))
-        write_whole(args.out, json.dumps(result, indent=1) + "\n")  # what was measured stays, whatever comes next
+        keep(args.out, result)  # what was measured stays, whatever comes next
         print(json.dumps({key: result["runs"][-1][key] for key in ("dtype", "times")}, indent=1), flush=True)
     return exits.EQUAL if all(clean(each) for each in result["runs"]) else exits.DIVERGENCE
 

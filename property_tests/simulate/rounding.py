@@ -9,7 +9,6 @@ are counted, and each is shown to be a rounding tie or a fault of the books, by 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -17,12 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from frontier_oracle.oracle.files import write_whole
 from frontier_oracle.property_tests.cli import exits
 from frontier_oracle.property_tests.simulate.led import Led, compare, led
 from frontier_oracle.property_tests.simulate.prompts import Prompt, cut
 from frontier_oracle.property_tests.simulate.requests import Options
-from frontier_oracle.property_tests.simulate.results import exit_code, heading
+from frontier_oracle.property_tests.simulate.results import exit_code, heading, keep
 from frontier_oracle.property_tests.simulate.tally import BEYOND, BOOKS
 from frontier_oracle.reference_impl.model.weights import Model, load
 
@@ -99,6 +97,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--dtypes", default="bfloat16,float32")
     parser.add_argument("--designs", default=DESIGNS, help=f"the first leads; default: {DESIGNS}")
     parser.add_argument("--weights", type=Path, help="a folder that 'train' wrote; default: the bundled model")
+    parser.add_argument("--k", type=int, default=8, help="rows of a verify window")
     parser.add_argument("--prompts", type=int, default=128)
     parser.add_argument("--max-tokens", type=int, default=128)
     parser.add_argument("--batch", type=int, default=32)
@@ -108,17 +107,17 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _run_all(args: argparse.Namespace) -> int:
-    said = ("device", "dtypes", "designs", "prompts", "max_tokens", "batch", "seconds")
+    said = ("device", "dtypes", "designs", "k", "prompts", "max_tokens", "batch", "seconds")
     result = heading("rounding", args, said) | {"method": METHOD, "runs": []}
     for dtype in args.dtypes.split(","):
         options = Options(
-            batch=args.batch, max_tokens=args.max_tokens, dtype=dtype, device=args.device, recompute=False
+            k=args.k, batch=args.batch, max_tokens=args.max_tokens, dtype=dtype, device=args.device, recompute=False
         )
         model = load(args.weights, dtype, args.device)
         prompts = cut(args.files, model.encode, PROMPT_TOKENS, limit=args.prompts)
         done = run(model, args.designs.split(","), prompts, replace(options, eos=model.eos), args.seconds)
         result["runs"].append(done)
-        write_whole(args.out, json.dumps(result, indent=1) + "\n")  # what was measured stays, whatever comes next
+        keep(args.out, result)  # what was measured stays, whatever comes next
         _tell(done)
     return exits.EQUAL if clean(result) else exits.DIVERGENCE
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig, DraftModel, ExtendBatch
 from frontier_oracle.oracle.errors import UsageError
-from frontier_oracle.property_tests.simulate import led, rounding
+from frontier_oracle.property_tests.simulate import led, results, rounding
 from frontier_oracle.property_tests.simulate.drafters import Named, resolve
 from frontier_oracle.property_tests.simulate.run import prepare
 from frontier_oracle.property_tests.simulate.tally import KEPT, Tally
@@ -220,6 +220,15 @@ def test_a_time_limit_keeps_the_rounds_until_then(served: Sequence[str], tmp_pat
     assert not run["complete"] and run["request_rounds"] == 4
 
 
+def test_what_is_no_number_is_null_in_the_file(tmp_path: Path) -> None:
+    results.keep(tmp_path / "out.json", {"runs": [{"a": math.nan, "b": (math.inf, 1.5), "c": "x", "d": None}]})
+    assert json.loads((tmp_path / "out.json").read_text()) == {
+        "runs": [{"a": None, "b": [None, 1.5], "c": "x", "d": None}]
+    }
+    with pytest.raises(UsageError, match="cannot be written"):
+        results.keep(tmp_path, {})
+
+
 def test_nothing_compared_is_not_clean() -> None:
     good = {"request_rounds": 3, "faults": 0}
     assert rounding.clean({"runs": [{"designs": [good]}]})
@@ -234,6 +243,7 @@ def test_nothing_compared_is_not_clean() -> None:
         (["--designs", "frontier,target"], "expected two or more that draft"),
         (["--designs", "frontier,minimall"], "did you mean 'minimal'"),
         (["--dtypes", "int8"], "dtype 'int8'"),
+        (["--out", "."], "--out .: is a folder"),
     ],
 )
 def test_wrong_usage_is_one_line(more: Sequence[str], says: str, served: Sequence[str], capsys: Any) -> None:
