@@ -81,8 +81,8 @@ def _answer(results: Sequence[Result]) -> Iterator[str]:
         if row["name"] not in exact:
             equal = row["rounds_as_ideal"] / row["verify_rounds"]
             yield (
-                f"- `{row['name']}`: accept length {_interval(row['accept_length'])}, that is "
-                f"{_percent_interval(row['change'])} against the ideal; {equal:.1%} of its rounds drafted as the ideal."
+                f"- `{row['name']}`: accept length {interval(row['accept_length'])}, that is "
+                f"{percent_interval(row['change'])} against the ideal; {equal:.1%} of its rounds drafted as the ideal."
             )
     for result in results[1:]:
         rounds = sum(row["verify_rounds"] for row in result["designs"] if row["name"] in exact_names(result))
@@ -112,7 +112,7 @@ def _overall(designs: Sequence[Row]) -> Iterator[str]:
         rows = f"{row['rows'] / row['verify_rounds']:.0f}" if row["rows"] is not None else "-"
         output = {True: "the target's", False: "**differs**", None: "not compared"}[row["output_is_the_targets"]]
         yield (
-            f"| `{row['name']}` | {_interval(row['accept_length'])} | {_percent_interval(row['change'])} | "
+            f"| `{row['name']}` | {interval(row['accept_length'])} | {percent_interval(row['change'])} | "
             f"{row['verify_rounds']:,} | {row['rounds_as_ideal'] / row['verify_rounds']:.1%} | {output} | {rows} |"
         )
 
@@ -172,11 +172,13 @@ def _entries(designs: Sequence[Row]) -> Iterator[str]:
                 yield f"| `{row['name']}` | {state} | " + " | ".join(f"{v:.0f}" for v in values) + " |"
 
 
-def _interval(e: Row) -> str:
+def interval(e: Row) -> str:
+    """An estimate with its interval: value [low, high]."""
     return f"{number(e['value'])} [{number(e['low'])}, {number(e['high'])}]"
 
 
-def _percent_interval(e: Row) -> str:
+def percent_interval(e: Row) -> str:
+    """The same in percent, with signs; 0 where nothing changed in any draw."""
     if e["low"] is None or e["value"] == e["low"] == e["high"] == 0:
         return f"{e['value']:+.1%}" if e["value"] else "0"
     return f"{e['value']:+.1%} [{e['low']:+.1%}, {e['high']:+.1%}]"
