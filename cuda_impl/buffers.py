@@ -19,7 +19,8 @@ from frontier_oracle.oracle.contract import DecodeBatch, DraftConfig
 
 def torch_dtype(config: DraftConfig) -> torch.dtype:
     """The dtype of hiddens, by the name in the configuration."""
-    return {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}[config.dtype]
+    known = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
+    return {str(dtype).removeprefix("torch."): dtype for dtype in known}[config.dtype]
 
 
 @dataclass(frozen=True)

@@ -132,13 +132,15 @@ class DesignSystem:
         """Prompt chunks. Returns [bs, steps+1] int32."""
         batch = self._in_vocabulary(batch)
         slots = batch.req_pool_indices.long()
-        start, lens = torch.tensor(batch.prefix_lens), torch.tensor(batch.extend_lens)
+        start, lens, final = (
+            torch.tensor(given, device=slots.device) for given in (batch.prefix_lens, batch.extend_lens, batch.is_final)
+        )
         self.valid_lens[slots[start == 0]] = 0
         sight = self._chunk_sight(batch, slots, start, lens)
         again = torch.zeros_like(lens)
         if self.design.rerun:
             most = torch.minimum((self.spec.steps - lens).clamp(min=0), self.valid_lens[slots])
-            again = torch.where(torch.tensor(batch.is_final), most, again)
+            again = torch.where(final, most, again)
         self._update_stash(slots, sight, lens)
         self._run(
             sight,
@@ -187,7 +189,7 @@ class DesignSystem:
             placed = rows.positions.clamp(min=0)
             if self.design.before_zero == "clamp" and self.design.cells_before_zero == "count_on":
                 placed = rows.positions - rows.first.clamp(max=0)[:, None]
-            request = torch.arange(len(slots))[:, None]
+            request = torch.arange(len(slots), device=slots.device)[:, None]
             locs = [
                 locations(table, group.page_size, request, placed).masked_fill(masked, 0)
                 for table, group in zip(page_table, self.spec.groups, strict=True)
@@ -213,7 +215,7 @@ class DesignSystem:
             sight.drafts.append(drafts)
             sight.sampled.append(outputs[sample.long()])
             if depth == 0 and self.design.stash == "depth0_outputs":
-                behind = sight.now[:, None] - self.length + torch.arange(self.length)
+                behind = sight.now[:, None] - self.length + torch.arange(self.length, device=slots.device)
                 live = slots > 0
                 self.outputs[slots[live]] = sight.last_output(behind)[live]
 
@@ -250,7 +252,7 @@ class DesignSystem:
 
     def _update_stash(self, slots: Tensor, sight: Sight, advance: Tensor) -> None:
         """Keep the pairs that end at the new frontier; slot 0 keeps nothing (S20)."""
-        tail = advance[:, None] + torch.arange(self.length)
+        tail = advance[:, None] + torch.arange(self.length, device=slots.device)
         live = slots > 0
         self.tokens[slots[live]] = sight.tokens.gather(1, tail)[live]
         self.hidden[slots[live]] = _take(sight.hidden, tail)[live]

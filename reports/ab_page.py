@@ -1,6 +1,6 @@
 """docs/ab.md: what every design is worth on a real model, from kept results. ``python -m`` rewrites the page and its
 pictures: frontier_oracle.reports.ab_page RESULT.json... docs. Results come from ``simulate --ab``, of which the first
-is told in full, and from ``property_tests.simulate.gpu``."""
+is told in full, and from ``property_tests.simulate.gpu`` and ``.rounding``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from frontier_oracle.reports.ab_runs import number, section
 
 Row = dict[str, Any]
 Result = dict[str, Any]
@@ -38,38 +40,8 @@ def page(results: Sequence[Result], names: Sequence[str]) -> str:
     lines = [INTRO, *_lines([result for result, _ in compared], [name for _, name in compared])]
     for result, name in named:
         if "runs" in result:
-            lines += ["", *_graph(result, name)]
+            lines += ["", *section(result, name)]
     return "\n".join(lines) + "\n"
-
-
-def _graph(result: Result, name: str) -> Iterator[str]:
-    """The real head under a captured graph."""
-    yield "## Under a captured graph"
-    yield ""
-    yield (
-        f"{result['gpu']}, batch {result['runs'][0]['batch']}, k={result['runs'][0]['k']}, "
-        f"{result['runs'][0]['prompts']} prompts, {result['date']}, commit "
-        f"{result['environment'].get('commit', '')}. Kept in `reports/results/{name}`. {result['method']} The target's "
-        "verification is not captured."
-    )
-    yield ""
-    for run in result["runs"]:
-        for against, pair in run["drafts"].items():
-            yield (
-                f"- {run['dtype']}: drafts of `{run['graph']}` against `{against}`: {pair['differing']} of "
-                f"{pair['request_rounds']:,} request-rounds differ, {pair['ties']} of them rounding ties."
-            )
-    yield ""
-    yield "| dtype | drafter | accept length | drafter, us | round, us | tokens/s |"
-    yield "| --- | --- | ---: | ---: | ---: | ---: |"
-    for run in result["runs"]:
-        for each in run["times"]:
-            drafting = f"{each['drafter_us']:,.0f}" if each["drafter_us"] is not None else "-"
-            plain = "no speculation" if each["drafter_us"] is None else f"`{each['name']}`"
-            yield (
-                f"| {run['dtype']} | {plain} | {_number(each['accept_length'])} | {drafting} | "
-                f"{each['round_us']:,.0f} | {each['tokens_per_second']:,.0f} |"
-            )
 
 
 def _lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
@@ -109,8 +81,8 @@ def _answer(results: Sequence[Result]) -> Iterator[str]:
         if row["name"] not in exact:
             equal = row["rounds_as_ideal"] / row["verify_rounds"]
             yield (
-                f"- `{row['name']}`: accept length {_interval(row['accept_length'])}, that is "
-                f"{_percent_interval(row['change'])} against the ideal; {equal:.1%} of its rounds drafted as the ideal."
+                f"- `{row['name']}`: accept length {interval(row['accept_length'])}, that is "
+                f"{percent_interval(row['change'])} against the ideal; {equal:.1%} of its rounds drafted as the ideal."
             )
     for result in results[1:]:
         rounds = sum(row["verify_rounds"] for row in result["designs"] if row["name"] in exact_names(result))
@@ -140,7 +112,7 @@ def _overall(designs: Sequence[Row]) -> Iterator[str]:
         rows = f"{row['rows'] / row['verify_rounds']:.0f}" if row["rows"] is not None else "-"
         output = {True: "the target's", False: "**differs**", None: "not compared"}[row["output_is_the_targets"]]
         yield (
-            f"| `{row['name']}` | {_interval(row['accept_length'])} | {_percent_interval(row['change'])} | "
+            f"| `{row['name']}` | {interval(row['accept_length'])} | {percent_interval(row['change'])} | "
             f"{row['verify_rounds']:,} | {row['rounds_as_ideal'] / row['verify_rounds']:.1%} | {output} | {rows} |"
         )
 
@@ -182,7 +154,7 @@ def _rates(designs: Sequence[Row]) -> Iterator[str]:
     yield "| design | " + " | ".join(rates) + " |"
     yield "| --- |" + " ---: |" * len(rates)
     for row in _losers(designs):
-        cells = [f"{_signed(each['change'])} of {_number(each['ideal']['value'])}" for each in row["rates"]]
+        cells = [f"{_signed(each['change'])} of {number(each['ideal']['value'])}" for each in row["rates"]]
         yield f"| `{row['name']}` | " + " | ".join(cells) + " |"
 
 
@@ -200,11 +172,13 @@ def _entries(designs: Sequence[Row]) -> Iterator[str]:
                 yield f"| `{row['name']}` | {state} | " + " | ".join(f"{v:.0f}" for v in values) + " |"
 
 
-def _interval(e: Row) -> str:
-    return f"{_number(e['value'])} [{_number(e['low'])}, {_number(e['high'])}]"
+def interval(e: Row) -> str:
+    """An estimate with its interval: value [low, high]."""
+    return f"{number(e['value'])} [{number(e['low'])}, {number(e['high'])}]"
 
 
-def _percent_interval(e: Row) -> str:
+def percent_interval(e: Row) -> str:
+    """The same in percent, with signs; 0 where nothing changed in any draw."""
     if e["low"] is None or e["value"] == e["low"] == e["high"] == 0:
         return f"{e['value']:+.1%}" if e["value"] else "0"
     return f"{e['value']:+.1%} [{e['low']:+.1%}, {e['high']:+.1%}]"
@@ -220,10 +194,6 @@ def _signed(e: Row) -> str:
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
 
 
 def _listed(names: list[str]) -> str:

@@ -133,8 +133,6 @@ class Named:
     def make(self, config: DraftConfig, model: DraftModel) -> Drafter:
         if self.factory is None:
             return NoSystem(self.name == TARGET, self.name == RECOMPUTE)
-        if self.name.startswith("cuda_") and config.dtype == "float64":
-            raise UsageError(f"{self.name} holds bfloat16, float16 or float32: serve it with --dtype float32")
         counted = CountedModel(model)
         vocabulary = len(model.target.embedding.weight)  # type: ignore[attr-defined]
         return SystemDrafter(shielded(self.factory)(config, counted), counted, config.spec, vocabulary)

@@ -1,15 +1,15 @@
 """The real head under a captured graph: ``python -m frontier_oracle.property_tests.simulate.gpu --out FILE TEXT...``.
 
 Round for round, the captured graph's drafts against those of the same kernels launched one by one, and of the reference
-drafter; then what a round takes and how many tokens a second come out: graph, eager, reference, no speculation. Writes
-JSON. Exit code 1 where drafts differ by more than a rounding tie, or an output differs by one. On a CPU (--device cpu)
-the tape stands in for the graph.
+drafter (see ``tally``); then what a round takes and how many tokens a second come out: graph, eager, reference, no
+speculation. Writes JSON after each dtype. Exit code 1 where drafts differ by more than a rounding tie, or at all
+between the graph and its own kernels; 2 on wrong usage, 3 where there is no CUDA device. On a CPU (--device cpu) the
+tape stands in for the graph.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import statistics
 import sys
@@ -19,15 +19,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from frontier_oracle.property_tests.gate.environment import environment
-from frontier_oracle.property_tests.registry import load_system
+from frontier_oracle.property_tests.cli import exits
 from frontier_oracle.property_tests.simulate.drafters import TARGET, resolve
 from frontier_oracle.property_tests.simulate.engine import Engine
-from frontier_oracle.property_tests.simulate.pairs import Pair, PairOf
+from frontier_oracle.property_tests.simulate.led import compare, led
 from frontier_oracle.property_tests.simulate.prompts import Prompt, cut
 from frontier_oracle.property_tests.simulate.requests import Options
+from frontier_oracle.property_tests.simulate.results import exit_code, heading, keep
 from frontier_oracle.property_tests.simulate.run import prepare
 from frontier_oracle.reference_impl.model.weights import Model, load
 
@@ -40,15 +38,9 @@ METHOD = (
 
 
 def compare_drafts(model: Model, prompts: Sequence[Prompt], options: Options, graph: str) -> dict[str, Any]:
-    """The graph's drafts against eager ones on the same rounds. {against: Pair.as_data()}"""
-    found = {}
-    for against in (EAGER, REFERENCE):
-        pair = PairOf(graph, load_system(graph), against=load_system(against))
-        engine = prepare(model, pair, options, _longest(prompts))
-        engine.run(prompts)
-        assert isinstance(engine.drafter, Pair)
-        found[against] = engine.drafter.as_data()
-    return found
+    """The graph's drafts against eager ones on the same rounds. {against: Tally.as_data()}"""
+    done = compare(model, led(model, (graph, EAGER, REFERENCE)), prompts, options)
+    return {tally.name: tally.as_data() for tally in done.tallies}
 
 
 def measure(model: Model, prompts: Sequence[Prompt], options: Options, name: str) -> dict[str, Any]:
@@ -107,41 +99,42 @@ def run(model: Model, prompts: Sequence[Prompt], options: Options) -> dict[str, 
 
 
 def clean(result: dict[str, Any]) -> bool:
-    """The graph equals its own kernels launched one by one, and every other difference is a tie."""
+    """The graph equals its own kernels launched one by one, and nothing is a fault."""
     drafts = result["drafts"]
-    return drafts[EAGER]["differing"] == 0 and drafts[REFERENCE]["differing"] == drafts[REFERENCE]["ties"]
+    return drafts[EAGER]["differing"] == 0 and all(each["faults"] == 0 for each in drafts.values())
 
 
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", nargs="+", type=Path, help="text files")
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path, metavar="TEXT", help="text files")
     parser.add_argument("--out", type=Path, required=True, help="result file (JSON)")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--dtypes", default="bfloat16,float32")
     parser.add_argument("--weights", type=Path, help="a folder that 'train' wrote; default: the bundled model")
+    parser.add_argument("--k", type=int, default=8, help="rows of a verify window")
     parser.add_argument("--prompts", type=int, default=128)
     parser.add_argument("--max-tokens", type=int, default=128)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--commit", help="commit to note where git cannot tell")
-    args = parser.parse_args(arguments)
-    torch.backends.cuda.matmul.allow_tf32 = False
-    prompts = cut(args.files, list, 64, limit=args.prompts)
-    result: dict[str, Any] = {
-        "date": datetime.date.today().isoformat(),
-        "environment": environment() | ({"commit": args.commit} if args.commit else {}),
-        "gpu": torch.cuda.get_device_name() if args.device.startswith("cuda") else "none",
-        "command": f"python -m frontier_oracle.property_tests.simulate.gpu --device {args.device} "
-        f"--dtypes {args.dtypes} --prompts {args.prompts} --max-tokens {args.max_tokens} --batch {args.batch}",
-        "files": [path.name for path in args.files],
-        "method": METHOD,
-        "runs": [],
-    }
+    return parser.parse_args(arguments)
+
+
+def _run_all(args: argparse.Namespace) -> int:
+    said = ("device", "dtypes", "k", "prompts", "max_tokens", "batch")
+    result = heading("gpu", args, said) | {"method": METHOD, "runs": []}
     for dtype in args.dtypes.split(","):
-        options = Options(batch=args.batch, max_tokens=args.max_tokens, dtype=dtype, device=args.device)
-        result["runs"].append(run(load(args.weights, dtype, args.device), prompts, options))
-        args.out.write_text(json.dumps(result, indent=1))  # what was measured stays, whatever comes next
+        options = Options(k=args.k, batch=args.batch, max_tokens=args.max_tokens, dtype=dtype, device=args.device)
+        model = load(args.weights, dtype, args.device)
+        prompts = cut(args.files, model.encode, 64, limit=args.prompts)
+        result["runs"].append(run(model, prompts, replace(options, eos=model.eos)))
+        keep(args.out, result)  # what was measured stays, whatever comes next
         print(json.dumps({key: result["runs"][-1][key] for key in ("dtype", "times")}, indent=1), flush=True)
-    return 0 if all(clean(each) for each in result["runs"]) else 1
+    return exits.EQUAL if all(clean(each) for each in result["runs"]) else exits.DIVERGENCE
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code."""
+    return exit_code("gpu", lambda: _run_all(_parse(arguments)))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from frontier_oracle.property_tests.simulate.requests import Request, VerifyRoun
 from frontier_oracle.property_tests.simulate.run import Simulation
 from frontier_oracle.property_tests.tests.small_model import SMALL, accepts, forced, prompts, run
 from frontier_oracle.reference_impl.model.weights import random_model, save
+from frontier_oracle.reports.ab_runs import section
 
 
 @cache
@@ -105,10 +106,7 @@ def test_the_verb_writes_it_and_the_page_is_made_of_it(tmp_path: Path, capsys: p
 
 
 def test_the_page_tells_of_the_captured_graph() -> None:
-    pytest.importorskip("matplotlib", reason="the page's pictures need matplotlib")
-    from frontier_oracle.reports import ab_page
-
-    pair = {"differing": 2, "request_rounds": 1234, "ties": 1}
+    pair = {"differing": 2, "request_rounds": 1234, "ties": 1, "faults": 1}
     times = [
         {"name": "target", "accept_length": 1.0, "drafter_us": None, "round_us": 10.0, "tokens_per_second": 5.0},
         {"name": "cuda_graph", "accept_length": 3.0, "drafter_us": 1500.0, "round_us": 20.0, "tokens_per_second": 9.0},
@@ -122,7 +120,46 @@ def test_the_page_tells_of_the_captured_graph() -> None:
         "drafts": {"cuda_eager": pair},
     }
     result = {"gpu": "a GPU", "date": "d", "environment": {}, "method": "So.", "runs": [run_ | {"times": times}]}
-    text = "\n".join(ab_page._graph(result, "r.json"))
-    assert "`cuda_graph` against `cuda_eager`: 2 of 1,234 request-rounds differ, 1 of them rounding ties." in text
+    text = "\n".join(section(result, "r.json"))
+    told = "`cuda_graph` against `cuda_eager`: 2 of 1,234 request-rounds differ, 1 of them rounding ties; **1** faults."
+    assert told in text
+    pair |= {"faults": 0, "ties": 2}
+    assert "2 of them rounding ties; 0 faults." in "\n".join(section(result, "r.json"))
+    del pair["faults"]
+    assert "2 of them rounding ties; 0 faults." in "\n".join(section(result, "r.json"))
+    pair["ties"] = 0
+    assert "0 of them rounding ties; **2** faults." in "\n".join(section(result, "r.json"))
     assert "| bfloat16 | no speculation | 1.000 | - | 10 | 5 |" in text
     assert "| bfloat16 | `cuda_graph` | 3.000 | 1,500 | 20 | 9 |" in text
+
+
+def test_the_page_tells_of_lower_precision() -> None:
+    design = {
+        "name": "minimal",
+        "request_rounds": 2345,
+        "differing": 7,
+        "ties": 7,
+        "faults": 0,
+        "largest_books_distance": 2.5e-15,
+        "largest_error": 0.0123,
+        "largest_margin_of_error": 0.42,
+    }
+    run_ = {"dtype": "bfloat16", "k": 8, "batch": 32, "prompts": 4, "leader": "frontier", "complete": True}
+    other = design | {"name": "recompute", "differing": 0, "ties": 0, "largest_margin_of_error": None}
+    runs = [run_ | {"request_rounds": 2345, "designs": [design, other]}]
+    result = {"gpu": "a GPU", "date": "d", "environment": {"commit": "abc"}, "method": "So.", "runs": runs}
+    text = "\n".join(section(result, "r.json"))
+    assert "a GPU, batch 32, k=8, 4 prompts, d, commit abc. Kept in `reports/results/r.json`. So." in text
+    assert "Of 4,690 request-rounds held against `frontier`, 7 drafted differently, every one by a rounding tie" in text
+    assert "| bfloat16 | `minimal` | 2,345 | 7 | 7 | 0 | 2.5e-15 | 1.2e-02 | 42% |" in text
+    assert "| bfloat16 | `recompute` | 2,345 | 0 | 0 | 0 | 2.5e-15 | 1.2e-02 | - |" in text
+    assert "time limit" not in text and "fault that is no rounding" not in text
+
+    design |= {"ties": 5, "faults": 2}
+    runs[0]["complete"] = False
+    text = "\n".join(section(result | {"gpu": "none"}, "r.json"))
+    assert "**2 of 4,690 request-rounds held against `frontier` show a fault that is no rounding.**" in text
+    assert "| 7 | 5 | **2** |" in text and "every one by a rounding tie" not in text
+    design |= {"largest_error": None, "largest_books_distance": None}
+    assert "| **2** | - | - | 42% |" in "\n".join(section(result, "r.json"))
+    assert "On a CPU, batch 32" in text and "ended by its time limit, after 2,345 request-rounds" in text

@@ -72,7 +72,6 @@ def test_traces_are_read_by_report_without_a_defect(verb: Run, tmp_path: Path, e
     "options, says",
     [
         (("--designs", "frontie"), "did you mean 'frontier'"),
-        (("--designs", "cuda_eager"), "serve it with --dtype float32"),
         (("--k", "9"), "the model has 3 draft depths"),
         (("--dtype", "float16"), "dtype 'float16'"),
         (("--device", "tpu"), "expected cpu or cuda"),

@@ -6,15 +6,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-from torch import Tensor
+import pytest
 
-from frontier_oracle.property_tests.registry import load_system
-from frontier_oracle.property_tests.simulate import gpu
-from frontier_oracle.property_tests.simulate.pairs import Pair, PairOf
-from frontier_oracle.property_tests.simulate.run import prepare
+from frontier_oracle.property_tests.simulate import gpu, led
 from frontier_oracle.property_tests.tests.small_model import OPTIONS, SMALL, forced, prompts, small_model
-from frontier_oracle.reference_impl.frontier import Frontier
 from frontier_oracle.reference_impl.model.weights import random_model, save
 
 
@@ -32,35 +27,29 @@ def test_the_tape_drafts_as_eager_rounds_do(tmp_path: Path) -> None:
     assert all(t["tokens"] == 24 and t["tokens_per_second"] > 0 for t in done["times"])
 
 
-def pair_with(factory: object) -> Pair:
-    options = replace(OPTIONS, dtype="float32", recompute=False)
-    pair = PairOf("cuda_tape", load_system("cuda_tape"), against=factory)  # type: ignore[arg-type]
-    engine = prepare(small_model(dtype="float32"), pair, options, 21, verify=forced())
-    engine.run(prompts(5, 21))
-    assert isinstance(engine.drafter, Pair)
-    return engine.drafter
-
-
-def test_a_book_keeping_fault_is_no_tie() -> None:
-    class Stale(Frontier):
-        def next_stash(self, ids: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-            return ids[:, :-1], hidden[:, :-1]
-
-    found = pair_with(Stale).as_data()
-    assert 0 < found["differing"] <= found["request_rounds"] and found["ties"] < found["differing"]
-    assert not pair_with(Frontier).differences
-
-
-def test_a_tie_is_told_from_a_fault_by_its_margin() -> None:
-    pair = pair_with(Frontier)
-    near = pair._weigh(1, 2, 3, torch.tensor([0.0, 4.0, 1.0, 4.0 - 4e-7]))
-    assert near.tie and near.ulps < 2 and (near.slot, near.depth) == (1, 2)
-    assert not pair._weigh(1, 2, 3, torch.tensor([0.0, 4.0, 1.0, 3.9])).tie
-    assert not pair._weigh(1, 2, 2, torch.tensor([0.0, 4.0, 4.0 - 1e-6, 4.0])).tie, "not even the runner-up"
+def test_the_tape_is_held_against_the_reference_in_float64() -> None:
+    """Twins of captured systems are captured too, and see each replay's logits."""
+    options = replace(OPTIONS, dtype="bfloat16", recompute=False)
+    model = small_model(dtype="bfloat16")
+    names = ("cuda_tape", "cuda_eager", "frontier", "recompute")
+    done = led.compare(model, led.led(model, names), prompts(9, 21), options, forced())
+    for tally in done.tallies:
+        data = tally.as_data()
+        assert data["faults"] == 0 and data["request_rounds"] >= 40
+        assert 0 < data["median_error"] < data["largest_error"], "a round's own logits, not those of the capture"
+    assert not done.tallies[0].found
 
 
 def test_a_difference_turns_the_result() -> None:
-    good = {"drafts": {"cuda_eager": {"differing": 0}, "frontier": {"differing": 2, "ties": 2}}}
+    good = {"drafts": {"cuda_eager": {"differing": 0, "faults": 0}, "frontier": {"differing": 2, "faults": 0}}}
     assert gpu.clean(good)
-    for name, counts in (("cuda_eager", {"differing": 1}), ("frontier", {"differing": 2, "ties": 1})):
+    faulty = ({"differing": 1, "faults": 0}, {"differing": 0, "faults": 1})
+    for name, counts in (("cuda_eager", faulty[0]), ("cuda_eager", faulty[1]), ("frontier", faulty[1])):
         assert not gpu.clean({"drafts": good["drafts"] | {name: counts}})
+
+
+def test_wrong_usage_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "none.py"
+    assert gpu.main([str(missing), "--out", str(tmp_path / "out.json"), "--device", "cpu"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"gpu: {missing}: cannot be read") and said.count("\n") == 1

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from frontier_oracle.reports.model_page import RESULTS, page, records, write
+from frontier_oracle.oracle.designs import DESIGNS
+from frontier_oracle.reports.model_page import ACCEPTS, RESULTS, page, records, write
 from frontier_oracle.reports.model_plots import smoothed
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "model.md"
@@ -18,6 +20,13 @@ pytestmark = pytest.mark.skipif(not RESULTS.exists(), reason="reports/results is
 def test_the_page_is_the_records() -> None:
     """Rewrite it with ``python -m frontier_oracle.reports.model_page docs``."""
     assert PAGE.read_text(encoding="utf-8") == page()
+
+
+def test_the_pretrained_target_was_served_under_every_chain_design() -> None:
+    kept = json.loads((RESULTS / ACCEPTS).read_text(encoding="utf-8"))
+    chain = [name for name, design in DESIGNS.items() if "chain" in design.hidden and design.tokens != "own_argmax"]
+    assert [row["name"] for row in kept["designs"]] == [*chain, "recompute"]
+    assert all(f"| `{name}` |" in PAGE.read_text(encoding="utf-8") for name in chain)
 
 
 def test_the_pictures_have_a_line_for_each_predictor(tmp_path: Path) -> None:
